@@ -1,9 +1,210 @@
-"""The only place that factorises matrices."""
+"""The only place that factorises matrices.
+
+Large symmetric (Hermitian) matrices are `Blocks`: a batch of equal blocks along the diagonal. `dense` is one block,
+`diagonal` is blocks of size one; every operation is written once, batched, and a matrix becomes dense only by `.to_dense()`.
+Vectors and rows that go with `Blocks` are plain arrays of M = B m rows.
+
+Jitter policy: what is added to the diagonal is relative to the natural scale of the matrix (its rows come with a `scale`),
+starts at `JITTER`, grows tenfold until every block factorises, and is reported in the result.
+"""
 
 from __future__ import annotations
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Inexact
+
+from harmix.precision import entry_point
+
+JITTER = 1e-12
+MAX_JITTER = 1e-3
+
+
+class Blocks(eqx.Module):
+    """A Hermitian matrix of B equal blocks of size m on the diagonal, `(B, m, m)`."""
+
+    blocks: Inexact[Array, "B m m"]
+
+    @property
+    def size(self) -> int:
+        """M, the number of rows."""
+        return self.blocks.shape[0] * self.blocks.shape[1]
+
+    def diagonal(self) -> Float[Array, " M"]:
+        """The real diagonal."""
+        return jnp.real(jnp.diagonal(self.blocks, axis1=1, axis2=2)).reshape(-1)
+
+    def scaled(self, s: Float[Array, " M"]) -> Blocks:
+        """`diag(s) K diag(s)`."""
+        s = s.reshape(self.blocks.shape[:2])
+        return Blocks(s[:, :, None] * self.blocks * s[:, None, :])
+
+    def split(self, rows: Inexact[Array, "M *n"]) -> Inexact[Array, "B m *n"]:
+        """Rows grouped by block."""
+        return rows.reshape(*self.blocks.shape[:2], *rows.shape[1:])
+
+    def restrict(self, matrix: Inexact[Array, "M M"]) -> Blocks:
+        """The blocks of a dense matrix that lie where this one has its own."""
+        B, m = self.blocks.shape[:2]
+        index = jnp.arange(B)
+        return Blocks(matrix.reshape(B, m, B, m)[index, :, index, :])
+
+    @entry_point
+    def to_dense(self) -> Inexact[Array, "M M"]:
+        """The full matrix. The one place where structure is given up."""
+        return jax.scipy.linalg.block_diag(*self.blocks)
+
+
+def dense(matrix: Inexact[Array, "M M"]) -> Blocks:
+    """A full matrix as one block."""
+    return Blocks(matrix[None])
+
+
+def diagonal(entries: Float[Array, " M"]) -> Blocks:
+    """A diagonal matrix as blocks of size one."""
+    return Blocks(entries[:, None, None])
+
+
+class Cholesky(eqx.Module):
+    """`K + diag(jitter) = L L^H`, blockwise, with the inverse of the factor.
+
+    Attributes:
+        lower: the factors `L`, `(B, m, m)`; NaN if even `MAX_JITTER` did not do.
+        inverse: `L^-1`, `(B, m, m)`: applied to many columns as a matrix product.
+        jitter: what was added to the diagonal, relative to its largest entry.
+    """
+
+    lower: Inexact[Array, "B m m"]
+    inverse: Inexact[Array, "B m m"]
+    jitter: Float[Array, ""]
+
+    @property
+    def size(self) -> int:
+        """M, the number of rows."""
+        return self.lower.shape[0] * self.lower.shape[1]
+
+    def solve_lower(self, rows: Inexact[Array, "M *n"]) -> Inexact[Array, "M *n"]:
+        """`L^-1 rows`."""
+        return jnp.matmul(self.inverse, rows.reshape(*self.lower.shape[:2], -1)).reshape(rows.shape)
+
+    def solve_lower_adjoint(self, rows: Inexact[Array, "M *n"]) -> Inexact[Array, "M *n"]:
+        """`L^-H rows`."""
+        return jnp.matmul(adjoint(self.inverse), rows.reshape(*self.lower.shape[:2], -1)).reshape(rows.shape)
+
+    def logdet(self) -> Float[Array, ""]:
+        """`log |K|`."""
+        return 2 * jnp.sum(jnp.log(jnp.real(jnp.diagonal(self.lower, axis1=1, axis2=2))))
+
+
+def adjoint(matrix: Inexact[Array, "*batch m n"]) -> Inexact[Array, "*batch n m"]:
+    """The conjugate transpose."""
+    return jnp.conj(jnp.swapaxes(matrix, -1, -2))
+
+
+def cholesky(K: Blocks, *, jitter: float = JITTER) -> Cholesky:
+    """Factorises a matrix whose rows are of comparable scale (callers bring them to it; see `features.base`).
+
+    Args:
+        K: Hermitian positive semidefinite up to rounding.
+        jitter: the smallest amount added, relative to the largest diagonal entry; 0 for a matrix known to be well away from
+            singular, which then only gets jitter when it needs it.
+    """
+    return Cholesky(*_factorise(K.blocks, jnp.asarray(jitter, K.diagonal().dtype)))
+
+
+@jax.custom_jvp
+def _factorise(blocks: Array, jitter: Array) -> tuple[Array, Array, Array]:
+    """`L`, `L^-1` and the jitter that was enough."""
+    eye = jnp.eye(blocks.shape[1])
+    largest = jnp.max(jnp.real(jnp.diagonal(blocks, axis1=1, axis2=2)))
+
+    def attempt(amount: Array) -> tuple[Array, Array, Array]:
+        return (*_factor_and_invert(blocks + amount * largest * eye), amount)
+
+    def failed(state: tuple[Array, Array, Array]) -> Array:
+        lower, _, amount = state
+        # A non-finite input fails at once: no jitter mends it.
+        return ~jnp.all(jnp.isfinite(lower)) & jnp.all(jnp.isfinite(blocks)) & (amount < MAX_JITTER)
+
+    def more(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        return attempt(jnp.maximum(10 * state[2], JITTER))
+
+    return jax.lax.while_loop(failed, more, attempt(jitter))
+
+
+@_factorise.defjvp
+def _factorise_jvp(primals: tuple, tangents: tuple) -> tuple:
+    # dL = L Phi(L^-1 dK L^-H), Phi the lower triangle with half the diagonal; the search for jitter is not differentiated.
+    lower, inverse, jitter = _factorise(*primals)
+    inner = inverse @ tangents[0] @ adjoint(inverse)
+    phi = jnp.tril(inner) - inner * jnp.eye(inner.shape[-1]) / 2
+    return (lower, inverse, jitter), (lower @ phi, -phi @ inverse, jnp.zeros_like(jitter))
+
+
+# LAPACK below this size, halves above it. The BLAS that JAX calls starts its own threads for larger factorisations and for
+# all triangular solves, and where the cores are busy these wait for one another: 200 ms in place of 1 for m = 256. Matrix
+# products are XLA's own and do not. Far above, LAPACK's threads pay.
+_SMALL, _LARGE = 96, 1024
+
+
+def _factor_and_invert(K: Inexact[Array, "B m m"]) -> tuple[Inexact[Array, "B m m"], Inexact[Array, "B m m"]]:
+    """`L` and `L^-1` by halves: `L = [[L1, 0], [W, L2]]`, `W = K21 L1^-H`, `L2 L2^H = K22 - W W^H`."""
+    m = K.shape[-1]
+    if m <= _SMALL or m > _LARGE:
+        lower = jnp.linalg.cholesky(K)
+        return lower, invert_lower(lower)
+    h = m // 2
+    L1, inverse1 = _factor_and_invert(K[:, :h, :h])
+    W = K[:, h:, :h] @ adjoint(inverse1)
+    L2, inverse2 = _factor_and_invert(K[:, h:, h:] - W @ adjoint(W))
+    zero = jnp.zeros_like(K[:, :h, h:])
+    join = lambda A, C, D: jnp.concatenate([jnp.concatenate([A, zero], 2), jnp.concatenate([C, D], 2)], 1)
+    return join(L1, W, L2), join(inverse1, -inverse2 @ (W @ inverse1), inverse2)
+
+
+def invert_lower(L: Inexact[Array, "B m m"]) -> Inexact[Array, "B m m"]:
+    """The inverses of lower triangular matrices by matrix products alone: from the inverses of the diagonal blocks of size s
+    those of size 2 s, all at once, `[[A, 0], [C, D]]^-1 = [[A^-1, 0], [-D^-1 C A^-1, D^-1]]`."""
+    B, m, _ = L.shape
+    size = 1 << (m - 1).bit_length()
+    fill = jnp.diag((jnp.arange(size) >= m).astype(L.dtype))
+    L = jnp.pad(L, ((0, 0), (0, size - m), (0, size - m))) + fill
+    inverse = (1 / jnp.diagonal(L, axis1=1, axis2=2)).reshape(B, size, 1, 1)
+    s = 1
+    while s < size:
+        count = size // (2 * s)
+        pair = jnp.arange(count)
+        # Advanced indices on both sides of a slice come first: (count, B, 2 s, 2 s).
+        C = jnp.moveaxis(L.reshape(B, count, 2 * s, count, 2 * s)[:, pair, :, pair, :], 0, 1)[:, :, s:, :s]
+        A, D = inverse[:, 0::2], inverse[:, 1::2]
+        upper = jnp.concatenate([A, jnp.zeros_like(A)], axis=3)
+        inverse = jnp.concatenate([upper, jnp.concatenate([-D @ (C @ A), D], axis=3)], axis=2)
+        s *= 2
+    return inverse[:, 0, :m, :m]
+
+
+def inverse_root(precision: Blocks) -> Inexact[Array, "B m m"]:
+    """Lower triangular `R` with `R R^H = precision^-1`, blockwise; NaN where the precision is not positive definite.
+
+    With J the reversal of rows and `J precision J = G G^H`, `precision = U U^H` for the upper triangular `U = J G J`, and
+    `R = U^-H`.
+    """
+    _, inverse = _factor_and_invert(precision.blocks[:, ::-1, ::-1])
+    return adjoint(inverse[:, ::-1, ::-1])
+
+
+def precision_of_root(root: Inexact[Array, "B m m"]) -> Blocks:
+    """`(R R^H)^-1` for lower triangular R: the inverse of `inverse_root`."""
+    inverse = invert_lower(root)
+    return Blocks(adjoint(inverse) @ inverse)
+
+
+def psd_factor(V: Inexact[Array, "*batch Q Q"]) -> Inexact[Array, "*batch Q Q"]:
+    """Lower triangular `F` with `F F^H = V` for small, possibly singular matrices: V is lifted by 1e-10 of its trace."""
+    trace = jnp.real(jnp.trace(V, axis1=-2, axis2=-1))[..., None, None]
+    return jnp.linalg.cholesky(V + 1e-10 * trace * jnp.eye(V.shape[-1]))
+
 
 # --- small covariances of the input or frequency space: (D,) is a diagonal, (D, D) a full matrix ----------------------
 

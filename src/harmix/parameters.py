@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from harmix.arguments import is_concrete, numeric_array, show
+from harmix.linalg import psd_factor
 
 # Relative size below which an asymmetry or a negative eigenvalue is rounding, not a mistake of the caller.
 ROUNDING = 1e-10
@@ -34,11 +36,15 @@ class Domain:
     Attributes:
         name: what the values are, for error messages ("positive").
         refuse: given a concrete array, says what is wrong with it, or returns None.
+        to_free: from an admissible array to real, unconstrained coordinates for an optimiser.
+        from_free: back again; any real array gives an admissible one.
         allow_complex: whether complex entries are admissible.
     """
 
     name: str
     refuse: Callable[[np.ndarray], str | None]
+    to_free: Callable[[Array], Array]
+    from_free: Callable[[Array], Array]
     allow_complex: bool = False
 
 
@@ -80,13 +86,58 @@ def _refuse_not_spread(value: np.ndarray) -> str | None:
     return complaint
 
 
-real = Domain("real", lambda value: None)
-positive = Domain("positive", _refuse_nonpositive)
-nonnegative = Domain("nonnegative", _refuse_negative)
-unit_interval = Domain("unit interval", _refuse_outside_unit)
-hermitian = Domain("Hermitian positive semidefinite", _refuse_not_psd, allow_complex=True)
-nonnegative_or_psd = Domain("not negative, or a positive semidefinite matrix", _refuse_negative_or_not_psd)
-spread = Domain("positive, or positive definite matrices", _refuse_not_spread)
+# A weight of 0 has no logarithm: the smallest one that learning starts from.
+_SMALLEST = 1e-10
+
+
+def _matrix_to_free(V: Array) -> Array:
+    """The lower triangular factor `F` of `V = F F^H`, as it is for real V and as (real, imaginary) for complex V."""
+    F = psd_factor(V)
+    return jnp.stack([jnp.real(F), jnp.imag(F)]) if jnp.iscomplexobj(V) else F
+
+
+def _hermitian_from_free(free: Array) -> Array:
+    # (P, Q, Q) is a real factor; the leading 2 of a complex one makes four axes.
+    F = jnp.tril(jax.lax.complex(free[0], free[1]) if free.ndim == 4 else free)
+    return F @ jnp.conj(jnp.swapaxes(F, -1, -2))
+
+
+def _psd_from_free(free: Array) -> Array:
+    F = jnp.tril(free)
+    return F @ jnp.swapaxes(F, -1, -2)
+
+
+def _log(value: Array) -> Array:
+    return jnp.log(jnp.maximum(value, _SMALLEST))
+
+
+def _logit(value: Array) -> Array:
+    return jnp.log(value) - jnp.log1p(-value)
+
+
+def _unchanged(value: Array) -> Array:
+    return value
+
+
+real = Domain("real", lambda value: None, _unchanged, _unchanged)
+positive = Domain("positive", _refuse_nonpositive, jnp.log, jnp.exp)
+nonnegative = Domain("nonnegative", _refuse_negative, _log, jnp.exp)
+unit_interval = Domain("unit interval", _refuse_outside_unit, _logit, jax.nn.sigmoid)
+hermitian = Domain(
+    "Hermitian positive semidefinite", _refuse_not_psd, _matrix_to_free, _hermitian_from_free, allow_complex=True
+)
+nonnegative_or_psd = Domain(
+    "not negative, or a positive semidefinite matrix",
+    _refuse_negative_or_not_psd,
+    lambda value: _matrix_to_free(value) if value.ndim >= 2 else _log(value),
+    lambda free: _psd_from_free(free) if free.ndim >= 2 else jnp.exp(free),
+)
+spread = Domain(
+    "positive, or positive definite matrices",
+    _refuse_not_spread,
+    lambda value: _matrix_to_free(value) if value.ndim >= 3 else jnp.log(value),
+    lambda free: _psd_from_free(free) if free.ndim >= 3 else jnp.exp(free),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +197,35 @@ def check_shapes(module: eqx.Module) -> dict[str, int]:
                     f"(expected shape {_spell(declaration)})."
                 )
     return {letter: size for letter, (size, _) in bound.items()}
+
+
+Tree = TypeVar("Tree")
+
+
+def to_free(tree: Tree) -> Tree:
+    """The same pytree with every declared parameter in unconstrained coordinates, for an optimiser to move."""
+    return _convert(tree, lambda domain: domain.to_free)
+
+
+def from_free(tree: Tree) -> Tree:
+    """The inverse of `to_free`: admissible parameters from any real coordinates."""
+    return _convert(tree, lambda domain: domain.from_free)
+
+
+def _convert(tree: Any, direction: Callable[[Domain], Callable[[Array], Array]]) -> Any:
+    is_module = lambda node: isinstance(node, eqx.Module)
+    if not is_module(tree):
+        return jax.tree.map(lambda n: _convert(n, direction) if is_module(n) else n, tree, is_leaf=is_module)
+    declared = declarations(tree)
+    # A module is rebuilt from its fields, not through its constructor: free coordinates need not be admissible values.
+    names = [f.name for f in dataclasses.fields(tree) if not f.metadata.get("static", False)]
+    values = [
+        direction(declared[name].domain)(getattr(tree, name)) if name in declared else _convert(getattr(tree, name), direction)
+        for name in names
+    ]
+    return eqx.tree_at(
+        lambda module: [getattr(module, name) for name in names], tree, values, is_leaf=lambda node: node is None
+    )
 
 
 def _spell(declaration: Declaration) -> str:

@@ -3,6 +3,9 @@
 JAX computes in 32 bits unless told otherwise, and Gaussian processes do not survive that: a covariance matrix of
 two hundred close points is singular in float32. Every public entry point of harmix therefore runs inside
 `jax.enable_x64(True)`, which is local to the call; no global setting is read or written.
+
+Results that a person receives are NumPy arrays. A 64-bit JAX array would not survive in a 32-bit process: `a - b` outside
+the call is silently computed in float32. Under the user's own `jit`, `grad` and `vmap` results are tracers, as ever.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import jax
+import numpy as np
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,3 +39,27 @@ def in_float64(fn: Callable[P, T]) -> Callable[P, T]:
             return fn(*args, **kwargs)
 
     return wrapped
+
+
+def entry_point(fn: Callable[P, T]) -> Callable[P, T]:
+    """`in_float64`, and the arrays of the result as NumPy arrays (numbers as NumPy numbers) unless they are traced.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> entry_point(lambda: jnp.ones(2) / 3)()
+        array([0.33333333, 0.33333333])
+    """
+    wide = in_float64(fn)
+
+    @functools.wraps(fn)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        return jax.tree.map(_to_numpy, wide(*args, **kwargs))
+
+    return wrapped
+
+
+def _to_numpy(leaf: object) -> object:
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
+        return leaf
+    array = np.asarray(leaf)  # shares the memory of the JAX array on a CPU
+    return array if array.ndim else array[()]

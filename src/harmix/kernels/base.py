@@ -13,7 +13,7 @@ from jaxtyping import Array, Complex, Float, Inexact
 
 from harmix.arguments import points
 from harmix.parameters import check_shapes, nonnegative, parameter
-from harmix.precision import in_float64
+from harmix.precision import entry_point
 
 
 class NoClosedFormError(TypeError):
@@ -80,7 +80,7 @@ class Kernel(eqx.Module):
 
     # --- what everybody calls --------------------------------------------------------------------------------------
 
-    @in_float64
+    @entry_point
     def __call__(self, X1: Any, X2: Any = None) -> Inexact[Array, "n1 n2"]:
         """Covariances `(n1, n2)` between the rows of `X1` and `X2` (of `X1` with itself when `X2` is left out).
 
@@ -93,7 +93,7 @@ class Kernel(eqx.Module):
         second = first if X2 is None else points("X2", X2, first.shape[1])
         return _gram(self, first, second)
 
-    @in_float64
+    @entry_point
     def diag(self, X: Any) -> Float[Array, " n"]:
         """Variances `(n,)` at the rows of `X`."""
         return _diagonal(self, points("X", X, self.input_dim))

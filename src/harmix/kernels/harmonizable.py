@@ -19,6 +19,7 @@ from harmix.kernels.base import Kernel
 from harmix.linalg import inverse, log_normal, normal, quadratic, scale_both_sides
 from harmix.parameters import ROUNDING, Domain, check_shapes, hermitian, nonnegative_or_psd, parameter, real, spread
 from harmix.precision import in_float64
+from harmix.waves import cis, cos_sin
 
 # A Sigma1 or 4 Sigma2 - Sigma1 that vanishes in some direction is a window or lengthscale without end there; one that is
 # 1e7 times the other scale is the same to rounding and keeps every quantity finite.
@@ -51,18 +52,18 @@ class Component(eqx.Module):
         self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]
     ) -> tuple[Inexact[Array, "n1 R"], Inexact[Array, "n2 R"]]:
         """Factors `F1, F2` with `k = SE(x - x') * (F1 F2^T)`: envelope and sum over i, j as one matrix product."""
-        phase1, phase2 = (2 * jnp.pi * X @ self.frequencies.T for X in (X1, X2))
+        phase1, phase2 = (X @ self.frequencies.T for X in (X1, X2))
         envelope1, envelope2 = (jnp.exp(-(jnp.pi**2) * quadratic(self.sigma1, X))[:, None] for X in (X1, X2))
         if not self.real:
             return (
-                envelope1 * (jnp.exp(1j * phase1) @ self.weights),
-                envelope2 * jnp.exp(-1j * phase2),
+                envelope1 * (cis(phase1) @ self.weights),
+                envelope2 * cis(-phase2),
             )
         # Re(phi B phi'^H) by real products: phi = c + i s, and B = R + i J.
-        c, s = jnp.cos(phase1), jnp.sin(phase1)
+        c, s = cos_sin(phase1)
         R, J = jnp.real(self.weights), jnp.imag(self.weights)
         left = jnp.concatenate([c @ R - s @ J, c @ J + s @ R], axis=1)
-        right = jnp.concatenate([jnp.cos(phase2), jnp.sin(phase2)], axis=1)
+        right = jnp.concatenate(cos_sin(phase2), axis=1)
         return envelope1 * left, envelope2 * right
 
     def stationary_factor(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Float[Array, "n1 n2"]:
@@ -75,27 +76,32 @@ class Component(eqx.Module):
         return self.stationary_factor(X1, X2) * (left @ right.T)
 
     def diagonal(self, X: Float[Array, "n D"]) -> Float[Array, " n"]:
-        """The variances."""
-        left, right = self.waves(X, X)
-        return jnp.real(jnp.sum(left * right, axis=1))
+        """`exp(-2 pi^2 x' Sigma1 x) (sum_i b_ii + 2 sum_{i<j} Re[b_ij e^{2 pi i (mu_i - mu_j).x}])`."""
+        i, j = np.triu_indices(self.frequencies.shape[0], k=1)
+        c, s = cos_sin(X @ (self.frequencies[i] - self.frequencies[j]).T)
+        pairs = self.weights[i, j]
+        beats = c @ jnp.real(pairs) - s @ jnp.imag(pairs)
+        envelope = jnp.exp(-2 * jnp.pi**2 * quadratic(self.sigma1, X))
+        return envelope * (jnp.real(jnp.trace(self.weights)) + 2 * beats)
 
     def generalized_density(self, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Complex[Array, "m1 m2"]:
         """`sum_ij b_ij S_LSG(w - mu_i, xi - mu_j)`; a real process has also its mirror image, `conj S(-w, -xi)`."""
-        density = self._one_sided_density(w, xi)
-        return (density + jnp.conj(self._one_sided_density(-w, -xi))) / 2 if self.real else density
+        density = self.one_sided_density(w, xi).astype(complex)
+        return (density + jnp.conj(self.one_sided_density(-w, -xi))) / 2 if self.real else density
 
-    def _one_sided_density(self, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Complex[Array, "m1 m2"]:
+    def one_sided_density(self, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Inexact[Array, "m1 m2"]:
+        """`S(w, xi)` of the complex kernel, without the mirror image; real where the weights are."""
         left = (w[:, None, :] - self.frequencies)[:, None, :, None, :]
         right = (xi[:, None, :] - self.frequencies)[None, :, None, :, :]
         log_density = log_normal((left + right) / 2, self.sigma2) + log_normal(left - right, self.sigma1)
-        return jnp.einsum("abij,ij->ab", jnp.exp(log_density), self.weights).astype(complex)
+        return jnp.einsum("abij,ij->ab", jnp.exp(log_density), self.weights)
 
     def wigner(self, x: Float[Array, "n D"], w: Float[Array, "m D"]) -> Float[Array, "n m"]:
         """`exp(-2 pi^2 x' Sigma1 x) sum_ij N(w - (mu_i + mu_j) / 2 | 0, Sigma2) Re[b_ij e^{2 pi i (mu_i - mu_j).x}]`."""
         mu = self.frequencies
         midpoints = ((mu[:, None] + mu[None, :]) / 2).reshape(-1, mu.shape[1])
         differences = (mu[:, None] - mu[None, :]).reshape(-1, mu.shape[1])
-        beats = jnp.real(self.weights.reshape(-1) * jnp.exp(2j * jnp.pi * x @ differences.T))
+        beats = jnp.real(self.weights.reshape(-1) * cis(x @ differences.T))
         peaks = normal(w[:, None] - midpoints, self.sigma2)
         if self.real:
             peaks = (peaks + normal(w[:, None] + midpoints, self.sigma2)) / 2
@@ -125,6 +131,7 @@ class LocallyStationaryGaussian(Kernel):
         self.sigma1, self.lag = _split("sigma1", sigma1, "sigma2", sigma2)
 
     @property
+    @in_float64
     def sigma2(self) -> Float[Array, "..."]:
         """`Sigma2 = Sigma1 / 4 + C`; the field that is kept is `lag`, C."""
         return self.sigma1 / 4 + self.lag
@@ -241,12 +248,14 @@ class HarmonizableMixture(Kernel):
         return self.real
 
     @property
+    @in_float64
     def components(self) -> Component:
         """All components as one batched `Component`: every array has a leading P."""
         P = self.centers.shape[0]
         spectral = lambda V: jax.vmap(inverse)(V**2 if V.ndim == 2 else V) / (4 * jnp.pi**2)
         parts = (spectral(self.windows), spectral(self.lengthscales), self.frequencies, self.weights)
-        return Component(*(jnp.broadcast_to(a, (P, *a.shape[1:])) for a in parts), real=self.real)
+        batched = (jnp.broadcast_to(a, (P, *a.shape[1:])) for a in parts)
+        return jax.vmap(lambda *each: Component(*each, real=self.real))(*batched)
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Inexact[Array, "n1 n2"]:
         """The covariance matrix, from factors of rank 2Q in each component."""
@@ -270,7 +279,7 @@ class HarmonizableMixture(Kernel):
         """`sum_p exp(-2 pi i x_p.(w - xi)) S_p(w, xi)`."""
 
         def shifted(component: Component, x: Array) -> Array:
-            left, right = (jnp.exp(-2j * jnp.pi * v @ x) for v in (w, xi))
+            left, right = (cis(-v @ x) for v in (w, xi))
             return left[:, None] * component.generalized_density(w, xi) * jnp.conj(right)[None, :]
 
         return jnp.sum(jax.vmap(shifted)(self.components, self.centers), axis=0)

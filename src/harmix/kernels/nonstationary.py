@@ -154,7 +154,7 @@ class Gibbs(Kernel):
     Example:
         >>> import harmix as hx
         >>> hx.kernels.Gibbs(lambda x: 0.1 + x**2).diag([0.0, 1.0])
-        Array([1., 1.], dtype=float64)
+        array([1., 1.])
     """
 
     lengthscale_fn: Callable[[Array], Any] = _function("lengthscale_fn")
@@ -260,7 +260,7 @@ class InvertedFractionalBrownian(Kernel):
     Example:
         >>> import harmix as hx
         >>> hx.kernels.InvertedFractionalBrownian(0.5).diag([0.25])
-        Array([4.], dtype=float64)
+        array([4.])
     """
 
     hurst: Float[Array, ""] = parameter("hurst", unit_interval, "")

@@ -11,14 +11,16 @@ from jaxtyping import Array, Float, Inexact
 from harmix.kernels.base import Kernel, NoClosedFormError, Stationary
 from harmix.linalg import normal
 from harmix.parameters import nonnegative, parameter, positive, real, spread
+from harmix.precision import in_float64
+from harmix.precision import entry_point
+from harmix.waves import cis, cos_sin
 
 
 def cosine_features(
     X: Float[Array, "n D"], frequencies: Float[Array, "Q D"]
 ) -> tuple[Float[Array, "n Q"], Float[Array, "n Q"]]:
     """`cos(2 pi w_q.x)` and `sin(2 pi w_q.x)`: the low-rank factors of every `cos(2 pi w_q.(x - x'))`."""
-    phase = 2 * jnp.pi * X @ frequencies.T
-    return jnp.cos(phase), jnp.sin(phase)
+    return cos_sin(X @ frequencies.T)
 
 
 def _both_signs(of: Float[Array, "Q m"], mirrored: Float[Array, "Q m"], weights: Float[Array, " Q"]) -> Array:
@@ -107,7 +109,7 @@ class SparseSpectrum(Stationary):
     Example:
         >>> import harmix as hx
         >>> hx.kernels.SparseSpectrum([1.0, 0.5], [[1.0], [3.0]]).atoms()[1]
-        Array([0.5 , 0.25, 0.5 , 0.25], dtype=float64)
+        array([0.5 , 0.25, 0.5 , 0.25])
     """
 
     weights: Float[Array, " Q"] = parameter("weights", nonnegative, "Q")
@@ -115,13 +117,15 @@ class SparseSpectrum(Stationary):
 
     def at_lag(self, tau: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """The covariance at a lag."""
-        return jnp.cos(2 * jnp.pi * tau @ self.frequencies.T) @ self.weights
+        return cos_sin(tau @ self.frequencies.T)[0] @ self.weights
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Float[Array, "n1 n2"]:
         """The product of the cosine and sine features: rank 2Q, so no Q arrays of size n1 x n2."""
         (c1, s1), (c2, s2) = cosine_features(X1, self.frequencies), cosine_features(X2, self.frequencies)
         return (c1 * self.weights) @ c2.T + (s1 * self.weights) @ s2.T
 
+    @in_float64
+    @entry_point
     def atoms(self) -> tuple[Float[Array, "twoQ D"], Float[Array, " twoQ"]]:
         """Where the point masses of the spectrum sit, `(2Q, D)`, and how heavy each is, `(2Q,)`."""
         return (
@@ -165,7 +169,7 @@ class SpectralMixture(Stationary):
             squared = jnp.sum((tau[..., None, :] * self.scales) ** 2, axis=-1)
         else:
             squared = jnp.einsum("...i,qij,...j->...q", tau, self.scales, tau)
-        waves = jnp.exp(-2 * jnp.pi**2 * squared) * jnp.cos(2 * jnp.pi * tau @ self.frequencies.T)
+        waves = jnp.exp(-2 * jnp.pi**2 * squared) * cos_sin(tau @ self.frequencies.T)[0]
         return jnp.sum(waves * self.weights, axis=-1)
 
     def density(self, w: Float[Array, "m D"]) -> Float[Array, " m"]:
@@ -202,7 +206,7 @@ class SpectralMixtureProduct(Stationary):
     def at_lag(self, tau: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """The covariance at a lag."""
         t = tau[..., None, :]
-        waves = jnp.exp(-2 * jnp.pi**2 * (t * self.scales) ** 2) * jnp.cos(2 * jnp.pi * t * self.frequencies)
+        waves = jnp.exp(-2 * jnp.pi**2 * (t * self.scales) ** 2) * cos_sin(t * self.frequencies)[0]
         return jnp.prod(jnp.sum(self._weights() * waves, axis=-2), axis=-1)
 
     def density(self, w: Float[Array, "m D"]) -> Float[Array, " m"]:
@@ -254,8 +258,8 @@ class StationaryGeneralizedSpectral(Stationary):
 
     def at_lag(self, tau: Float[Array, "*batch D"]) -> Inexact[Array, "*batch"]:
         """The covariance at a lag."""
-        phase = 2 * jnp.pi * tau @ self.frequencies.T
-        waves = jnp.cos(phase) if self.real else jnp.exp(1j * phase)
+        phase = tau @ self.frequencies.T
+        waves = cos_sin(phase)[0] if self.real else cis(phase)
         envelope = self.base.at_lag(tau[..., None, :] * self.scalings)
         return jnp.sum(self.weights * envelope * waves, axis=-1)
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Complex, Float
 
 from harmix.arguments import points
 from harmix.kernels.base import Kernel
-from harmix.precision import in_float64
+from harmix.precision import entry_point
 
 
 def _kernel(k: Any) -> Kernel:
@@ -21,7 +21,7 @@ def _kernel(k: Any) -> Kernel:
     return k
 
 
-@in_float64
+@entry_point
 def density(k: Kernel, w: Any) -> Float[Array, " m"]:
     """Spectral density of a stationary kernel, `S(w) = int k(t) exp(-2 pi i w.t) dt`.
 
@@ -40,7 +40,7 @@ def density(k: Kernel, w: Any) -> Float[Array, " m"]:
     return _density(_kernel(k), points("w", w, k.input_dim))
 
 
-@in_float64
+@entry_point
 def generalized_density(k: Kernel, w: Any, xi: Any) -> Complex[Array, "m1 m2"]:
     """Generalised spectral density, `S(w, xi) = iint k(x, x') exp(-2 pi i (w.x - xi.x')) dx dx'`.
 
@@ -62,7 +62,7 @@ def generalized_density(k: Kernel, w: Any, xi: Any) -> Complex[Array, "m1 m2"]:
     return _generalized_density(k, w, points("xi", xi, w.shape[1]))
 
 
-@in_float64
+@entry_point
 def wigner(k: Kernel, x: Any, w: Any) -> Float[Array, "n m"]:
     """Wigner distribution, `W(x, w) = int k(x + t/2, x - t/2) exp(-2 pi i w.t) dt`: how the power at x is spread over w.
 

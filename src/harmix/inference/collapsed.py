@@ -1,0 +1,162 @@
+"""The collapsed variational bound: q(u) at its optimum, for a Gaussian likelihood (MATH.md section 5)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, overload
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Inexact
+
+from harmix.arguments import is_concrete, points, positive_number
+from harmix.features.base import Basis, Features, make_basis
+from harmix.kernels.base import Kernel
+from harmix.linalg import Cholesky, cholesky, dense
+from harmix.precision import entry_point
+from harmix.summary import Summary, as_summary
+
+# Nodes handled at a time: large enough to keep matrix products busy, small enough that a chunk of every
+# intermediate stays in cache. What is held in memory is one chunk, whatever the number of nodes.
+CHUNK = 4096
+
+
+class Statistics(NamedTuple):
+    """The sums over the data that the bound and the posterior are made of."""
+
+    gram: Inexact[Array, "M M"]  # sum_n v_n A(x_n) A(x_n)^H
+    projection: Inexact[Array, " M"]  # sum_n v_n A(x_n) y_n
+    trace: Float[Array, ""]  # sum_n v_n k(x_n, x_n)
+
+
+class Diagnostics(NamedTuple):
+    """How a bound was computed."""
+
+    jitter: Float[Array, ""]  # added to the unit-scaled prior covariance of the features
+    unexplained: Float[Array, ""]  # sum_n v_n (k(x_n, x_n) - Q_nn) / noise_variance: what the features miss
+
+
+class Collapsed(NamedTuple):
+    """The bound with the quantities that the optimal q(u) is made of."""
+
+    bound: Float[Array, ""]
+    mean: Inexact[Array, " M"]  # of the whitened features under the optimal q
+    factor: Cholesky  # of their precision, I + gram / noise_variance
+    diagnostics: Diagnostics
+
+
+def gather(basis: Basis, nodes: Float[Array, "G D"], a: Float[Array, " G"], b: Inexact[Array, " G"]) -> Statistics:
+    """`Statistics` of weighted nodes, chunk by chunk; the derivative recomputes each chunk instead of storing it."""
+
+    def chunk(x: Array, a: Array, b: Array) -> Statistics:
+        A = basis.project(x)
+        return Statistics((A * a) @ jnp.conj(A).T, A @ b, jnp.dot(a, basis.kernel.diagonal(x)))
+
+    G = nodes.shape[0]
+    if G <= CHUNK:
+        return chunk(nodes, a, b)
+    count = -(-G // CHUNK)
+    size = -(-G // count)
+    short = count * size - G
+    # Fill up with copies of the first node that count for nothing.
+    nodes = jnp.concatenate([nodes, jnp.broadcast_to(nodes[:1], (short, nodes.shape[1]))])
+    a, b = (jnp.concatenate([v, jnp.zeros(short, v.dtype)]) for v in (a, b))
+    parts = (nodes.reshape(count, size, -1), a.reshape(count, size), b.reshape(count, size))
+
+    def step(total: Statistics, part: tuple) -> tuple[Statistics, None]:
+        return jax.tree.map(jnp.add, total, jax.checkpoint(chunk)(*part)), None
+
+    like = jax.eval_shape(chunk, *(p[0] for p in parts))
+    start = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), like)
+    return jax.lax.scan(step, start, parts)[0]
+
+
+def collapse(basis: Basis, noise_variance: Float[Array, ""], summary: Summary) -> Collapsed:
+    """`h (-n log(c s2) + sum log v - log|B| - sum v|y|^2 / s2 + |L_B^-1 A y|^2 / s2^2 - tr(K - Q) / s2)`,
+
+    `B = I + A A^H / s2`; `h = 1/2, c = 2 pi` for real data, `h = 1, c = pi` for complex data.
+    """
+    s2 = noise_variance
+    stats = gather(basis, summary.nodes, summary.a, summary.b)
+    complex_data = summary.is_complex or not basis.kernel.is_real
+    half, constant = (1.0, jnp.pi) if complex_data else (0.5, 2 * jnp.pi)
+
+    factor = cholesky(dense(jnp.eye(basis.size) + stats.gram / s2), jitter=0.0)
+    white = factor.solve_lower(stats.projection) / s2
+    unexplained = (stats.trace - jnp.real(jnp.trace(stats.gram))) / s2
+    bound = half * (
+        -summary.count * jnp.log(constant * s2)
+        + summary.sum_log_weights
+        - factor.logdet()
+        - summary.sum_squares / s2
+        + jnp.sum(jnp.abs(white) ** 2)
+        - unexplained
+    )
+    return Collapsed(bound, factor.solve_lower_adjoint(white), factor, Diagnostics(basis.jitter, unexplained))
+
+
+@eqx.filter_jit
+def _collapse(kernel: Kernel, features: Features, noise_variance: Array, summary: Summary) -> Collapsed:
+    return collapse(make_basis(kernel, features), noise_variance, summary)
+
+
+@eqx.filter_jit
+def _bound(kernel: Kernel, features: Features, noise_variance: Array, summary: Summary) -> tuple[Array, Diagnostics]:
+    result = collapse(make_basis(kernel, features), noise_variance, summary)
+    return result.bound, result.diagnostics
+
+
+@overload
+def collapsed_bound(
+    kernel: Kernel, features: Features, noise_variance: Any, summary: Any, *, return_diagnostics: Literal[False] = ...
+) -> Float[Array, ""]: ...
+
+
+@overload
+def collapsed_bound(
+    kernel: Kernel, features: Features, noise_variance: Any, summary: Any, *, return_diagnostics: Literal[True]
+) -> tuple[Float[Array, ""], Diagnostics]: ...
+
+
+@entry_point
+def collapsed_bound(
+    kernel: Kernel, features: Features, noise_variance: Any, summary: Any, *, return_diagnostics: bool = False
+) -> Any:
+    """Lower bound on the log marginal likelihood, `log N(y | 0, Q + s2 I) - tr(K - Q) / (2 s2)`, `Q = Kfu Kuu^-1 Kuf`.
+
+    For a complex kernel or complex data, `log CN(y | 0, Q + s2 I) - tr(K - Q) / s2`. Differentiable in the kernel, the
+    features and the noise; memory does not grow with the number of data beyond the data themselves.
+
+    Args:
+        kernel: the prior.
+        features: inducing features with M_total rows.
+        noise_variance: `s2`, positive.
+        summary: a `harmix.Summary`, or `(X, y)`.
+        return_diagnostics: also return the jitter that was needed and what the features leave unexplained.
+
+    Returns:
+        The bound, a number; or the bound and `Diagnostics`.
+
+    Example:
+        >>> import harmix as hx
+        >>> k, u = hx.kernels.SquaredExponential(1.0, 1.0), hx.features.InducingPoints([[0.0], [1.0]])
+        >>> bound = hx.collapsed_bound(k, u, 0.1, hx.Summary.exact([0.0, 0.5, 1.0], [0.1, 0.2, 0.0]))
+        >>> bool(bound <= hx.log_marginal_likelihood(k, 0.1, [0.0, 0.5, 1.0], [0.1, 0.2, 0.0]))
+        True
+    """
+    summary = as_summary(summary)
+    noise_variance = positive_number("noise_variance", noise_variance)
+    points("the nodes of summary", summary.nodes, kernel.input_dim)
+    bound, diagnostics = _bound(kernel, features, noise_variance, summary)
+    require_finite("collapsed_bound", bound, diagnostics.jitter)
+    return (bound, diagnostics) if return_diagnostics else bound
+
+
+def require_finite(what: str, value: Array, jitter: Array) -> None:
+    """Say what went wrong instead of handing out a NaN (only possible where the value is known)."""
+    if is_concrete(value) and not jnp.all(jnp.isfinite(value)):
+        raise FloatingPointError(
+            f"{what} is not finite. The prior covariance of the features could not be factorised with a relative jitter of "
+            f"{float(jitter):.0e}, or a parameter has overflowed: look for windows or lengthscales many orders of magnitude away "
+            "from the range of the data, or for frequencies far outside the kernel's spectrum."
+        )

@@ -1,0 +1,1 @@
+"""Slow, obvious numpy: what the library must agree with."""
