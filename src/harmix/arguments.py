@@ -23,13 +23,17 @@ def is_concrete(value: Any) -> bool:
 
 def show(value: Any) -> str:
     """A short rendering of a value for an error message."""
-    text = repr(value) if np.ndim(value) == 0 else f"{np.asarray(value).tolist()!r}"
+    text = repr(np.asarray(value).tolist())  # tolist also makes a plain number of an array scalar
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 @in_float64
-def numeric_array(name: str, value: Any, *, allow_complex: bool = False) -> Array:
+def numeric_array(
+    name: str, value: Any, *, allow_complex: bool = False, allow_boolean: bool = True
+) -> Array:
     """`value` as a float64 (or complex128) array, refused when it is not made of finite numbers or is empty."""
+    if isinstance(value, list | tuple) and not all(map(is_concrete, jax.tree.leaves(value))):
+        value = jnp.asarray(value)
     if isinstance(value, jax.core.Tracer):
         array: Any = value
     else:
@@ -38,12 +42,14 @@ def numeric_array(name: str, value: Any, *, allow_complex: bool = False) -> Arra
         except ValueError as error:  # ragged nested lists
             raise ValueError(f"{name} must be a rectangular array of numbers: {error}") from None
         if array.dtype == object:
+            if any(element is None for element in array.flat):  # which NumPy would make NaN
+                raise TypeError(f"{name} must be made of numbers, got {show(value)}.")
             try:
                 array = np.asarray(value, dtype=float)
             except (TypeError, ValueError):
                 raise TypeError(f"{name} must be made of numbers, got {show(value)}.") from None
     kind = np.dtype(array.dtype).kind if not jnp.issubdtype(array.dtype, jnp.floating) else "f"
-    if kind not in "fiubc":
+    if kind not in "fiubc" or (kind == "b" and not allow_boolean):
         raise TypeError(f"{name} must be made of numbers, got {show(value)} of type {array.dtype}.")
     if array.size == 0:
         raise ValueError(f"{name} is empty (shape {array.shape}); give at least one value.")
@@ -76,7 +82,7 @@ def points(name: str, value: Any, input_dim: int | None = None) -> Float[Array, 
 
 def positive_number(name: str, value: Any) -> Float[Array, ""]:
     """A finite number above zero."""
-    number = numeric_array(name, value)
+    number = numeric_array(name, value, allow_boolean=False)
     if number.ndim != 0:
         raise ValueError(f"{name} must be a single number, got shape {number.shape}.")
     if is_concrete(number) and not number > 0:

@@ -160,7 +160,7 @@ def parameter(name: str, domain: Domain, *shapes: str) -> Any:
     declaration = Declaration(name, domain, tuple(tuple(shape.split()) for shape in shapes))
 
     def convert(value: Any) -> Array:
-        array = numeric_array(name, value, allow_complex=domain.allow_complex)
+        array = numeric_array(name, value, allow_complex=domain.allow_complex, allow_boolean=False)
         if array.ndim not in {len(shape) for shape in declaration.shapes}:
             raise ValueError(f"{name} must have shape {_spell(declaration)}, got shape {array.shape}.")
         if is_concrete(array) and (complaint := domain.refuse(np.asarray(array))) is not None:

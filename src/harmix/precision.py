@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -53,9 +54,52 @@ def entry_point(fn: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(fn)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not _is_wide() and any(map(_is_traced, jax.tree.leaves((args, kwargs)))):
+            return _with_wide_gradient(wide, args, kwargs)
         return jax.tree.map(_to_numpy, wide(*args, **kwargs))
 
     return wrapped
+
+
+def _is_wide() -> bool:
+    return jax.dtypes.canonicalize_dtype(float) == np.float64
+
+
+def _is_traced(leaf: object) -> bool:
+    return isinstance(leaf, jax.core.Tracer)
+
+
+def _with_wide_gradient(fn: Callable, args: tuple, kwargs: dict) -> Any:
+    """`fn(*args, **kwargs)` inside a transformation by a 32-bit process, differentiated backwards in 64 bit too.
+
+    JAX runs the backward pass long after the call, under the settings of the process, and would truncate it to 32
+    bits. The price: forward mode (`jax.jvp`) through here needs `jax.enable_x64(True)` around it.
+    """
+    traced, rest = eqx.partition((args, kwargs), _is_traced)
+
+    def of_traced(traced: Any) -> Any:
+        all_args, all_kwargs = eqx.combine(traced, rest)
+        return fn(*all_args, **all_kwargs)
+
+    with jax.enable_x64(True):
+        # Functions that a person gave to a kernel may close over what is differentiated.
+        closed, captured = jax.closure_convert(of_traced, traced)
+
+    @in_float64
+    def value(traced: Any, captured: Any) -> Any:
+        return closed(traced, *captured)
+
+    @in_float64
+    def forward(traced: Any, captured: Any) -> Any:
+        return jax.vjp(value, traced, captured)
+
+    @in_float64
+    def backward(pull_back: Callable, cotangent: Any) -> Any:
+        return pull_back(cotangent)
+
+    call = jax.custom_vjp(value)
+    call.defvjp(forward, backward)
+    return call(traced, captured)
 
 
 def _to_numpy(leaf: object) -> object:

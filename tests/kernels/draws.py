@@ -1,8 +1,10 @@
 """Random kernels: for each class of `harmix.kernels`, functions `(rng, D) -> kernel` that cover its variants.
 
-Parameters live on unevenly scaled dimensions (`SCALES`), so that a mixed-up axis is seen, and all draws of one variant
-have arrays of the same shapes, so that they can be stacked and are compiled once.
+Parameters live on unevenly scaled dimensions (`SCALES`), so that a mixed-up axis is seen, and all draws of
+one variant have arrays of the same shapes, so that they can be stacked and are compiled once.
 """
+
+import contextlib
 
 import equinox as eqx
 import jax
@@ -26,16 +28,32 @@ def stack(kernels):
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *kernels)
 
 
-# --- parameters -------------------------------------------------------------------------------------------------------
+# --- parameters ---------------------------------------------------------------------------------------------
 
 
-def lengths(rng, *shape, low=0.4, high=1.5):
+RANGES = {"length": (0.4, 1.5), "frequency": 1.5, "center": 1.0}
+
+
+@contextlib.contextmanager
+def narrow():
+    """Parameters so close together that a grid of few points resolves the kernels, as quadrature in 2-D needs."""
+    before = dict(RANGES)
+    RANGES.update({"length": (0.5, 0.9), "frequency": 0.8, "center": 0.5})
+    yield
+    RANGES.update(before)
+
+
+def lengths(rng, *shape):
     """Positive lengths on the scale of each dimension, the last axis."""
-    return np.exp(rng.uniform(np.log(low), np.log(high), shape)) * SCALES[: shape[-1]]
+    return np.exp(rng.uniform(*np.log(RANGES["length"]), shape)) * SCALES[: shape[-1]]
 
 
-def frequencies(rng, *shape, highest=1.5):
-    return rng.uniform(-highest, highest, shape) / SCALES[: shape[-1]]
+def centers(rng, *shape):
+    return rng.uniform(-1, 1, shape) * RANGES["center"] * SCALES[: shape[-1]]
+
+
+def frequencies(rng, *shape):
+    return rng.uniform(-1, 1, shape) * RANGES["frequency"] / SCALES[: shape[-1]]
 
 
 def weights(rng, *shape):
@@ -50,11 +68,11 @@ def hermitian(rng, *batch_and_size, imaginary=True):
     return factor @ np.conj(np.swapaxes(factor, -1, -2)) / batch_and_size[-1]
 
 
-def covariances(rng, *batch_and_dim, **kwargs):
+def covariances(rng, *batch_and_dim):
     """Squared lengths as full matrices `(..., D, D)`."""
     D = batch_and_dim[-1]
     rotation = np.linalg.qr(rng.normal(size=(*batch_and_dim, D)))[0]
-    spread = lengths(rng, *batch_and_dim, **kwargs) / SCALES[:D]
+    spread = lengths(rng, *batch_and_dim) / SCALES[:D]
     V = np.einsum("...ij,...j,...kj->...ik", rotation, spread**2, rotation)
     return V * SCALES[:D, None] * SCALES[:D]
 
@@ -91,7 +109,7 @@ class GaussianEnvelope(eqx.Module):
         return jnp.exp(-2 * jnp.pi**2 * jnp.sum(self.sigma1 * c**2, axis=-1))
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
+# --- kernels ------------------------------------------------------------------------------------------------
 
 
 def squared_exponential(rng, D):
@@ -127,7 +145,9 @@ def stationary_generalized(base, real):
     def draw(rng, D):
         # The scalings bring the unit scale of the base to the scale of each dimension.
         g = 1 / lengths(rng, 2, D)
-        return kernels.StationaryGeneralizedSpectral(base, weights(rng, 2), frequencies(rng, 2, D), g, real=real)
+        return kernels.StationaryGeneralizedSpectral(
+            base, weights(rng, 2), frequencies(rng, 2, D), g, real=real
+        )
 
     return draw
 
@@ -170,9 +190,9 @@ def locally_stationary(rng, D):
         return kernels.LocallyStationary(GaussianEnvelope(jnp.asarray(sigma1)), h)
 
 
-def sigmas(rng, *shape, **kwargs):
+def sigmas(rng, *shape):
     """Diagonals inside `0 <= Sigma1 <= 4 Sigma2`."""
-    W, l = lengths(rng, *shape, **kwargs), lengths(rng, *shape, **kwargs)
+    W, l = lengths(rng, *shape), lengths(rng, *shape)
     sigma1 = 1 / (4 * np.pi**2 * W**2)
     return sigma1, sigma1 / 4 + 1 / (4 * np.pi**2 * l**2)
 
@@ -184,7 +204,8 @@ def full_sigmas(rng, *shape):
 
 def lsg_isotropic(rng, D):
     # One length for all dimensions: between their scales.
-    return kernels.LocallyStationaryGaussian(*(V[0] for V in sigmas(rng, 1, low=1.0, high=4.0)))
+    between = np.exp(np.mean(np.log(SCALES[:D])))
+    return kernels.LocallyStationaryGaussian(*(V[0] / between**2 for V in sigmas(rng, 1)))
 
 
 def lsg_diagonal(rng, D):
@@ -195,20 +216,18 @@ def lsg_full(rng, D):
     return kernels.LocallyStationaryGaussian(*full_sigmas(rng, D))
 
 
-def mixture(real=True, imaginary=False, full=False, shared=False, P=2, Q=2, narrow=1.0):
-    """Components with centres away from 0; `shared`: everything but the centres is common to all."""
+def mixture(real=True, imaginary=False, full=False, shared=False):
+    """Two components with centres away from 0; `shared`: everything but the centres is common to both."""
 
     def draw(rng, D):
-        each = 1 if shared else P
+        P = 1 if shared else 2
         spread = covariances if full else lengths
-        shape = (each, D)
-        high = dict(low=0.4, high=1.5 * narrow)
         return kernels.HarmonizableMixture(
-            rng.uniform(-1, 1, (P, D)) * narrow * SCALES[:D],
-            spread(rng, *shape, **high),
-            spread(rng, *shape, **high),
-            frequencies(rng, each, Q, D, highest=1.5 * narrow),
-            hermitian(rng, each, Q, imaginary=imaginary),
+            centers(rng, 2, D),
+            spread(rng, P, D),
+            spread(rng, P, D),
+            frequencies(rng, P, 2, D),
+            hermitian(rng, P, 2, imaginary=imaginary),
             real=real,
         )
 
@@ -218,7 +237,7 @@ def mixture(real=True, imaginary=False, full=False, shared=False, P=2, Q=2, narr
 def mixture_from_spectral(full=False, real=True, imaginary=True):
     def draw(rng, D):
         return kernels.HarmonizableMixture.from_spectral(
-            rng.uniform(-1, 1, (2, D)) * SCALES[:D],
+            centers(rng, 2, D),
             rng.uniform(0.7, 1.5, (2, D)),
             frequencies(rng, 2, 2, D),
             hermitian(rng, 2, 2, imaginary=imaginary),
@@ -234,7 +253,7 @@ def mixture_product(real, per_dimension):
         B = hermitian(rng, *([D] if per_dimension else []), 2, 2)
         B = np.moveaxis(B, 0, -1) if per_dimension else B
         return kernels.HarmonizableMixtureProduct(
-            rng.uniform(-1, 1, (2, D)) * SCALES[:D],
+            centers(rng, 2, D),
             lengths(rng, 1, D),
             lengths(rng, 2, D),
             frequencies(rng, 2, 2, D),
@@ -282,7 +301,11 @@ FAMILIES = {
     kernels.FrequencyWarped: {"": frequency_warped},
     kernels.InvertedFractionalBrownian: {"": inverted_fractional_brownian},
     kernels.LocallyStationary: {"gaussian pair": locally_stationary},
-    kernels.LocallyStationaryGaussian: {"isotropic": lsg_isotropic, "diagonal": lsg_diagonal, "full": lsg_full},
+    kernels.LocallyStationaryGaussian: {
+        "isotropic": lsg_isotropic,
+        "diagonal": lsg_diagonal,
+        "full": lsg_full,
+    },
     kernels.HarmonizableMixture: {
         "diagonal": mixture(imaginary=True),
         "full": mixture(imaginary=True, full=True),

@@ -1,7 +1,9 @@
-"""Every kernel as its formula reads, in numpy, with a Python loop for every sum over components or frequencies.
+"""Every kernel as its formula reads, in numpy, with a Python loop for every sum over components or
+frequencies.
 
-`formula(kernel)` is a function of points `x, y` of shape `(..., D)` that broadcast against each other. It reads the public
-parameters of the kernel and nothing else of it; the formulas are those of MATH.md and of the class docstrings.
+`formula(kernel)` is a function of points `x, y` of shape `(..., D)` that broadcast against each other. It
+reads the public parameters of the kernel and nothing else of it; the formulas are those of MATH.md and of the
+class docstrings.
 """
 
 from functools import singledispatch
@@ -203,7 +205,10 @@ def harmonizable_mixture(centers, scalings, frequencies, weights, sigma1, sigma2
                 for j in range(len(frequencies[p])):
                     phase = dot(frequencies[p][i], u) - dot(frequencies[p][j], v)
                     waves = waves + weights[p][i, j] * np.exp(2j * np.pi * phase)
-            total = total + locally_stationary_gaussian(sigma1[p], sigma2[p])(u * scalings[p], v * scalings[p]) * waves
+            total = (
+                total
+                + locally_stationary_gaussian(sigma1[p], sigma2[p])(u * scalings[p], v * scalings[p]) * waves
+            )
         return total.real if real else total
 
     return evaluate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import equinox as eqx
 import jax
@@ -15,6 +15,9 @@ from harmix.kernels.base import Kernel
 from harmix.linalg import Cholesky, cholesky, dense
 from harmix.precision import entry_point
 from harmix.summary import Summary, as_summary
+from harmix.summary.guard import OutOfBandError, is_resolved, overreach, probe, refusal, tail
+
+Tree = TypeVar("Tree")
 
 # Nodes handled at a time: large enough to keep matrix products busy, small enough that a chunk of every
 # intermediate stays in cache. What is held in memory is one chunk, whatever the number of nodes.
@@ -27,6 +30,7 @@ class Statistics(NamedTuple):
     gram: Inexact[Array, "M M"]  # sum_n v_n A(x_n) A(x_n)^H
     projection: Inexact[Array, " M"]  # sum_n v_n A(x_n) y_n
     trace: Float[Array, ""]  # sum_n v_n k(x_n, x_n)
+    tail: Float[Array, ""]  # how well a compressed summary resolves all this; 0 for exact data
 
 
 class Diagnostics(NamedTuple):
@@ -34,6 +38,8 @@ class Diagnostics(NamedTuple):
 
     jitter: Float[Array, ""]  # added to the unit-scaled prior covariance of the features
     unexplained: Float[Array, ""]  # sum_n v_n (k(x_n, x_n) - Q_nn) / noise_variance: what the features miss
+    tail: Float[Array, ""]  # estimated relative error of a compressed summary, 0 for exact data
+    overreach: Float[Array, ""]  # reach of the kernel's spectrum over what the summary resolves, 0 for exact data
 
 
 class Collapsed(NamedTuple):
@@ -45,26 +51,34 @@ class Collapsed(NamedTuple):
     diagnostics: Diagnostics
 
 
-def gather(basis: Basis, nodes: Float[Array, "G D"], a: Float[Array, " G"], b: Inexact[Array, " G"]) -> Statistics:
+def gather(basis: Basis, summary: Summary) -> Statistics:
     """`Statistics` of weighted nodes, chunk by chunk; the derivative recomputes each chunk instead of storing it."""
+    grid = summary.grid
 
     def chunk(x: Array, a: Array, b: Array) -> Statistics:
         A = basis.project(x)
-        return Statistics((A * a) @ jnp.conj(A).T, A @ b, jnp.dot(a, basis.kernel.diagonal(x)))
+        variance = basis.kernel.diagonal(x)
+        unresolved = jnp.zeros(()) if grid is None else tail(grid, jax.lax.stop_gradient(probe(A, variance)))
+        return Statistics((A * a) @ jnp.conj(A).T, A @ b, jnp.dot(a, variance), unresolved)
 
+    nodes, a, b = summary.nodes, summary.a, summary.b
     G = nodes.shape[0]
     if G <= CHUNK:
         return chunk(nodes, a, b)
+    unit = 1 if grid is None else grid.order**grid.ndim  # panels stay whole
     count = -(-G // CHUNK)
-    size = -(-G // count)
+    size = -(-G // (count * unit)) * unit
+    count = -(-G // size)
     short = count * size - G
-    # Fill up with copies of the first node that count for nothing.
-    nodes = jnp.concatenate([nodes, jnp.broadcast_to(nodes[:1], (short, nodes.shape[1]))])
+    # Fill up with copies of the first nodes (a whole number of panels) that count for nothing.
+    nodes = jnp.concatenate([nodes, nodes[:short]])
     a, b = (jnp.concatenate([v, jnp.zeros(short, v.dtype)]) for v in (a, b))
     parts = (nodes.reshape(count, size, -1), a.reshape(count, size), b.reshape(count, size))
 
     def step(total: Statistics, part: tuple) -> tuple[Statistics, None]:
-        return jax.tree.map(jnp.add, total, jax.checkpoint(chunk)(*part)), None
+        new = jax.checkpoint(chunk, prevent_cse=False)(*part)
+        added = jax.tree.map(jnp.add, total, new)
+        return added._replace(tail=jnp.maximum(total.tail, new.tail)), None
 
     like = jax.eval_shape(chunk, *(p[0] for p in parts))
     start = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), like)
@@ -77,7 +91,7 @@ def collapse(basis: Basis, noise_variance: Float[Array, ""], summary: Summary) -
     `B = I + A A^H / s2`; `h = 1/2, c = 2 pi` for real data, `h = 1, c = pi` for complex data.
     """
     s2 = noise_variance
-    stats = gather(basis, summary.nodes, summary.a, summary.b)
+    stats = gather(basis, summary)
     complex_data = summary.is_complex or not basis.kernel.is_real
     half, constant = (1.0, jnp.pi) if complex_data else (0.5, 2 * jnp.pi)
 
@@ -92,7 +106,8 @@ def collapse(basis: Basis, noise_variance: Float[Array, ""], summary: Summary) -
         + jnp.sum(jnp.abs(white) ** 2)
         - unexplained
     )
-    return Collapsed(bound, factor.solve_lower_adjoint(white), factor, Diagnostics(basis.jitter, unexplained))
+    diagnostics = Diagnostics(basis.jitter, unexplained, stats.tail, overreach(basis.kernel, summary))
+    return Collapsed(bound, factor.solve_lower_adjoint(white), factor, diagnostics)
 
 
 @eqx.filter_jit
@@ -148,8 +163,21 @@ def collapsed_bound(
     noise_variance = positive_number("noise_variance", noise_variance)
     points("the nodes of summary", summary.nodes, kernel.input_dim)
     bound, diagnostics = _bound(kernel, features, noise_variance, summary)
+    bound = require_resolved(summary, bound, diagnostics)
     require_finite("collapsed_bound", bound, diagnostics.jitter)
     return (bound, diagnostics) if return_diagnostics else bound
+
+
+def require_resolved(summary: Summary, value: Tree, diagnostics: Diagnostics) -> Tree:
+    """`value`, unless the summary is too coarse for it: an error at once, or at run time where JAX is tracing."""
+    resolved = is_resolved(summary, diagnostics.tail, diagnostics.overreach)
+    if resolved is True:
+        return value
+    if is_concrete(resolved):
+        if not resolved:
+            raise OutOfBandError(refusal(summary, diagnostics.tail, diagnostics.overreach))
+        return value
+    return eqx.error_if(value, ~resolved, "the kernel or its features reach beyond the band of the summary (OutOfBandError)")
 
 
 def require_finite(what: str, value: Array, jitter: Array) -> None:

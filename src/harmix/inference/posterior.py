@@ -13,12 +13,12 @@ from jaxtyping import Array, Float, Inexact
 from harmix.arguments import points, positive_number
 from harmix.features.base import Basis, Features, make_basis
 from harmix.features.points import InducingPoints
-from harmix.inference.collapsed import CHUNK, collapse, require_finite
+from harmix.inference.collapsed import CHUNK, Diagnostics, collapse, require_finite, require_resolved
 from harmix.inference.exact import factorise
 from harmix.kernels.base import Kernel
 from harmix.linalg import cholesky, dense
 from harmix.precision import entry_point, in_float64
-from harmix.summary import as_summary, observations
+from harmix.summary import Summary, as_summary, observations
 
 # Joint samples need the full covariance of the points asked for.
 LARGEST_JOINT = 10_000
@@ -146,11 +146,13 @@ def _sample(posterior: Posterior, key: Array, X: Array, n: int, noise: Array) ->
 
 
 @eqx.filter_jit
-def _condition_sparse(kernel: Kernel, features: Features, noise_variance: Array, summary: Any) -> Posterior:
+def _condition_sparse(
+    kernel: Kernel, features: Features, noise_variance: Array, summary: Summary
+) -> tuple[Posterior, Diagnostics]:
     basis = make_basis(kernel, features)
     result = collapse(basis, noise_variance, summary)
     root = jnp.conj(result.factor.inverse[0]).T
-    return Posterior(basis, result.mean, root, noise_variance)
+    return Posterior(basis, result.mean, root, noise_variance), result.diagnostics
 
 
 @eqx.filter_jit
@@ -186,6 +188,7 @@ def condition(kernel: Kernel, features: Features | None, noise_variance: Any, da
     else:
         summary = as_summary(data)
         points("the nodes of the data", summary.nodes, kernel.input_dim)
-        posterior = _condition_sparse(kernel, features, noise_variance, summary)
+        posterior, diagnostics = _condition_sparse(kernel, features, noise_variance, summary)
+        posterior = require_resolved(summary, posterior, diagnostics)
     require_finite("condition", posterior.mean_weights, posterior.basis.jitter)
     return posterior

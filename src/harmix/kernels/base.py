@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -14,6 +15,10 @@ from jaxtyping import Array, Complex, Float, Inexact
 from harmix.arguments import points
 from harmix.parameters import check_shapes, nonnegative, parameter
 from harmix.precision import entry_point
+
+
+# Where a product of two Gaussian spectra has fallen to 1e-9: sqrt(2 log 1e9) deviations of sqrt(2) s, halved between them.
+GAUSSIAN_REACH = 4.6
 
 
 class NoClosedFormError(TypeError):
@@ -57,6 +62,20 @@ class Kernel(eqx.Module):
         """Whether the process is real (a complex kernel is Hermitian: `k(x', x) = conj k(x, x')`)."""
         return True
 
+    def bandwidth(self, D: int) -> Float[Array, " D"] | None:
+        """How far the spectrum of `x -> k(z, x)` reaches in each dimension, in cycles; None where nobody says.
+
+        Compressed data are made for a band (`harmix.summarize`), and only kernels that state theirs can be used with them.
+        A Gaussian of standard deviation s reaches `GAUSSIAN_REACH * s`.
+        """
+        return None
+
+    def check_points(self, X: Float[Array, "n D"]) -> None:
+        """Refuses points where the kernel does not exist; for kernels that do not exist everywhere."""
+
+    def check_generalized_density(self) -> None:
+        """Refuses where `generalized_density` exists for some values of the parameters but not for these."""
+
     def density(self, w: Float[Array, "m D"]) -> Float[Array, " m"]:
         """Spectral density of a stationary kernel; see `harmix.spectral.density`."""
         raise NoClosedFormError(
@@ -91,12 +110,18 @@ class Kernel(eqx.Module):
         """
         first = points("X1", X1, self.input_dim)
         second = first if X2 is None else points("X2", X2, first.shape[1])
+        for part in parts(self):
+            part.check_points(first)
+            part.check_points(second)
         return _gram(self, first, second)
 
     @entry_point
     def diag(self, X: Any) -> Float[Array, " n"]:
         """Variances `(n,)` at the rows of `X`."""
-        return _diagonal(self, points("X", X, self.input_dim))
+        X = points("X", X, self.input_dim)
+        for part in parts(self):
+            part.check_points(X)
+        return _diagonal(self, X)
 
     def __add__(self, other: Kernel) -> Sum:
         return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
@@ -106,6 +131,15 @@ class Kernel(eqx.Module):
 
     def __rmul__(self, other: Any) -> Kernel:
         return Scaled(other, self)
+
+
+def parts(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel itself and every kernel that it is made of."""
+    yield kernel
+    fields = [getattr(kernel, field.name) for field in dataclasses.fields(kernel)]
+    for inner in jax.tree.leaves(fields, is_leaf=lambda node: isinstance(node, Kernel)):
+        if isinstance(inner, Kernel):
+            yield from parts(inner)
 
 
 @eqx.filter_jit
@@ -185,6 +219,7 @@ class Sum(Kernel):
         self.kernels = sum((k.kernels if isinstance(k, Sum) else (k,) for k in kernels), ())
 
     def __check_init__(self) -> None:
+        _require_kernels(*self.kernels)
         common_input_dim(self.kernels)
 
     @property
@@ -196,6 +231,11 @@ class Sum(Kernel):
     def is_real(self) -> bool:
         """Whether every term is real."""
         return all(k.is_real for k in self.kernels)
+
+    def bandwidth(self, D: int) -> Float[Array, " D"] | None:
+        """The widest of the terms."""
+        bands = [k.bandwidth(D) for k in self.kernels]
+        return None if any(b is None for b in bands) else jnp.max(jnp.stack(bands), axis=0)
 
     def _add(self, of: Callable[[Kernel], Array]) -> Array:
         total = of(self.kernels[0])
@@ -233,6 +273,7 @@ class Product(Kernel):
         self.kernels = sum((k.kernels if isinstance(k, Product) else (k,) for k in kernels), ())
 
     def __check_init__(self) -> None:
+        _require_kernels(*self.kernels)
         common_input_dim(self.kernels)
 
     @property
@@ -244,6 +285,11 @@ class Product(Kernel):
     def is_real(self) -> bool:
         """Whether every factor is real."""
         return all(k.is_real for k in self.kernels)
+
+    def bandwidth(self, D: int) -> Float[Array, " D"] | None:
+        """Spectra of products are convolutions: bands add."""
+        bands = [k.bandwidth(D) for k in self.kernels]
+        return None if any(b is None for b in bands) else jnp.sum(jnp.stack(bands), axis=0)
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Inexact[Array, "n1 n2"]:
         """The elementwise product of the Gram matrices (positive semidefinite by Schur)."""
@@ -266,6 +312,9 @@ class Scaled(Kernel):
     factor: Float[Array, ""] = parameter("factor", nonnegative, "")
     kernel: Kernel
 
+    def __check_init__(self) -> None:
+        _require_kernels(self.kernel)
+
     @property
     def input_dim(self) -> int | None:
         """D of the scaled kernel."""
@@ -275,6 +324,10 @@ class Scaled(Kernel):
     def is_real(self) -> bool:
         """As the scaled kernel."""
         return self.kernel.is_real
+
+    def bandwidth(self, D: int) -> Float[Array, " D"] | None:
+        """As the scaled kernel."""
+        return self.kernel.bandwidth(D)
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Inexact[Array, "n1 n2"]:
         """The scaled Gram matrix."""
@@ -295,6 +348,14 @@ class Scaled(Kernel):
     def wigner(self, x: Float[Array, "n D"], w: Float[Array, "m D"]) -> Float[Array, "n m"]:
         """The scaled Wigner distribution."""
         return self.factor * self.kernel.wigner(x, w)
+
+
+def _require_kernels(*kernels: Any) -> None:
+    if not kernels:
+        raise ValueError("kernels is empty; give at least one.")
+    for kernel in kernels:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"only kernels can be combined, got {kernel!r}.")
 
 
 def common_input_dim(kernels: tuple[Kernel, ...]) -> int | None:

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float, Inexact
 
-from harmix.arguments import is_concrete, numeric_array
-from harmix.kernels.base import Kernel
+from harmix.arguments import is_concrete, numeric_array, show
+from harmix.kernels.base import GAUSSIAN_REACH, Kernel, NoClosedFormError
 from harmix.linalg import inverse, log_normal, normal, quadratic, scale_both_sides
 from harmix.parameters import ROUNDING, Domain, check_shapes, hermitian, nonnegative_or_psd, parameter, real, spread
 from harmix.precision import in_float64
@@ -47,6 +47,11 @@ class Component(eqx.Module):
     def sigma2(self) -> Float[Array, "D *full"]:
         """`Sigma2 = Sigma1 / 4 + C`."""
         return self.sigma1 / 4 + self.lag
+
+    def bandwidth(self) -> Float[Array, " D"]:
+        """`x -> k(z, x)` is Gaussian with the spectral covariance `A = Sigma1 / 4 + Sigma2`, around each frequency."""
+        A = self.sigma1 / 2 + self.lag
+        return jnp.max(jnp.abs(self.frequencies), axis=0) + GAUSSIAN_REACH * jnp.sqrt(A if A.ndim == 1 else jnp.diagonal(A))
 
     def waves(
         self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]
@@ -136,9 +141,25 @@ class LocallyStationaryGaussian(Kernel):
         """`Sigma2 = Sigma1 / 4 + C`; the field that is kept is `lag`, C."""
         return self.sigma1 / 4 + self.lag
 
+    def check_generalized_density(self) -> None:
+        """Refuses a window without end: then the kernel does not fall off along x = x' (in some direction)."""
+        if is_concrete(self.sigma1) and is_concrete(self.lag):
+            V1, V2 = np.atleast_1d(self.sigma1), np.atleast_1d(self.sigma2)
+            smallest = np.min(np.linalg.eigvalsh(V1)) if V1.ndim == 2 else np.min(V1)
+            if smallest <= _ENDLESS * np.max(np.abs(V2)):
+                raise NoClosedFormError(
+                    f"LocallyStationaryGaussian with sigma1 = {show(self.sigma1)} does not fall off in every direction: "
+                    "there its generalised spectral measure lies on the diagonal w = xi and has no density in the plane. "
+                    "Use harmix.spectral.wigner, or harmix.spectral.numeric, which sees the kernel through a window."
+                )
+
     def _component(self, D: int) -> Component:
         widen = lambda V: jnp.broadcast_to(V, (D,)) if V.ndim == 0 else V
         return Component(widen(self.sigma1), widen(self.lag), jnp.zeros((1, D)), jnp.ones((1, 1)), real=True)
+
+    def bandwidth(self, D: int) -> Float[Array, " D"]:
+        """Of the only component."""
+        return self._component(D).bandwidth()
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Float[Array, "n1 n2"]:
         """The covariance matrix."""
@@ -219,11 +240,22 @@ class HarmonizableMixture(Kernel):
             >>> k.windows.shape
             (1, 1)
         """
-        g = numeric_array("scalings", scalings)
+        x, g = numeric_array("centers", centers), numeric_array("scalings", scalings, allow_boolean=False)
+        if x.ndim != 2 or g.ndim != 2 or g.shape[0] not in (1, x.shape[0]) or g.shape[1] != x.shape[1]:
+            raise ValueError(
+                f"centers must have shape (P, D) and scalings (P, D) or (1, D), got shapes {x.shape} and {g.shape}."
+            )
         D = g.shape[-1]
-        if g.ndim != 2 or (is_concrete(g) and not np.all(np.asarray(g) > 0)):
-            raise ValueError(f"scalings must be positive, of shape (P, D), got {np.asarray(g)} of shape {g.shape}.")
+        if is_concrete(g) and not np.all(np.asarray(g) > 0):
+            raise ValueError(f"scalings must be positive, got {show(g)}.")
         both = _split("sigma1", sigma1, "sigma2", sigma2)
+        if any(V.shape not in ((), (D,), (D, D)) for V in both):
+            raise ValueError(
+                f"sigma1 and sigma2 must be numbers, ({D},) or ({D}, {D}), since centers have D = {D}, got shapes "
+                f"{jnp.shape(sigma1)} and {jnp.shape(sigma2)}."
+            )
+        if is_concrete(both[0]) and is_concrete(both[1]) and not np.any(both[0] / 4 + both[1]):
+            raise ValueError(f"sigma2 must not be zero, got {show(sigma2)}: that is a constant.")
         full = max(V.ndim for V in both) == 2
         V1, C = (V if full else jnp.broadcast_to(V, (D,)) for V in both)
         floor = _ENDLESS * jnp.max(jnp.abs(V1 / 4 + C))
@@ -256,6 +288,10 @@ class HarmonizableMixture(Kernel):
         parts = (spectral(self.windows), spectral(self.lengthscales), self.frequencies, self.weights)
         batched = (jnp.broadcast_to(a, (P, *a.shape[1:])) for a in parts)
         return jax.vmap(lambda *each: Component(*each, real=self.real))(*batched)
+
+    def bandwidth(self, D: int) -> Float[Array, " D"]:
+        """Of the widest component."""
+        return jnp.max(jax.vmap(lambda c: c.bandwidth())(self.components), axis=0)
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Inexact[Array, "n1 n2"]:
         """The covariance matrix, from factors of rank 2Q in each component."""
@@ -317,14 +353,15 @@ class HarmonizableMixtureProduct(Kernel):
         self, centers: Any, windows: Any, lengthscales: Any, frequencies: Any, weights: Any, *, real: bool = True
     ):
         names = ("centers", "windows", "lengthscales", "frequencies")
-        arrays = [numeric_array(n, a) for n, a in zip(names, (centers, windows, lengthscales, frequencies), strict=True)]
+        given = (centers, windows, lengthscales, frequencies)
+        arrays = [numeric_array(n, a, allow_boolean=False) for n, a in zip(names, given, strict=True)]
         for name, array, ndim in zip(names, arrays, (2, 2, 2, 3), strict=True):
             if array.ndim != ndim or array.shape[-1] != arrays[0].shape[-1]:
                 raise ValueError(
                     f"{name} must have {ndim} axes, the last of size D as in centers {arrays[0].shape}, got {array.shape}."
                 )
         D = arrays[0].shape[-1]
-        B = numeric_array("weights", weights, allow_complex=True)
+        B = numeric_array("weights", weights, allow_complex=True, allow_boolean=False)
         if B.ndim not in (3, 4) or (B.ndim == 4 and B.shape[-1] != D):
             raise ValueError(f"weights must have shape (P, Q, Q) or (P, Q, Q, D) with D = {D}, got {B.shape}.")
         self.factors = tuple(
@@ -341,6 +378,10 @@ class HarmonizableMixtureProduct(Kernel):
     def is_real(self) -> bool:
         """As the factors."""
         return self.factors[0].is_real
+
+    def bandwidth(self, D: int) -> Float[Array, " D"]:
+        """Of the factor in each dimension."""
+        return jnp.concatenate([factor.bandwidth(1) for factor in self.factors])
 
     def _multiply(self, of: Any, *arrays: Array) -> Array:
         result = of(self.factors[0], *(a[:, :1] for a in arrays))
@@ -367,16 +408,16 @@ class HarmonizableMixtureProduct(Kernel):
 
 def _split(name1: str, sigma1: Any, name2: str, sigma2: Any) -> tuple[Array, Array]:
     """`Sigma1` and `C = Sigma2 - Sigma1 / 4` in a common structure, refused unless `0 <= Sigma1 <= 4 Sigma2`."""
-    V1, V2 = numeric_array(name1, sigma1), numeric_array(name2, sigma2)
+    V1, V2 = (numeric_array(n, V, allow_boolean=False) for n, V in ((name1, sigma1), (name2, sigma2)))
     ndim = max(V1.ndim, V2.ndim)
+    if ndim > 2 or len({size for V in (V1, V2) for size in V.shape}) > 1:
+        raise ValueError(
+            f"{name1} and {name2} must be numbers, (D,) or (D, D) with the same D, got shapes "
+            f"{V1.shape} and {V2.shape}."
+        )
     if ndim == 2:
         D = (V1 if V1.ndim == 2 else V2).shape[-1]
         V1, V2 = (V if V.ndim == 2 else V * jnp.eye(D) for V in (V1, V2))
-    if ndim > 2 or (ndim == 2 and V1.shape[0] != V1.shape[1]) or (V1.ndim == V2.ndim and V1.shape != V2.shape):
-        raise ValueError(
-            f"{name1} and {name2} must be numbers, (D,) or (D, D) with the same D, got shapes "
-            f"{jnp.shape(sigma1)} and {jnp.shape(sigma2)}."
-        )
     if ndim == 1:
         V1, V2 = jnp.broadcast_arrays(V1, V2)
     if is_concrete(V1) and is_concrete(V2):

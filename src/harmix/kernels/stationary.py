@@ -8,10 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Inexact
 
-from harmix.kernels.base import Kernel, NoClosedFormError, Stationary
+from harmix.kernels.base import GAUSSIAN_REACH, Kernel, NoClosedFormError, Stationary
 from harmix.linalg import normal
 from harmix.parameters import nonnegative, parameter, positive, real, spread
-from harmix.precision import in_float64
 from harmix.precision import entry_point
 from harmix.waves import cis, cos_sin
 
@@ -44,6 +43,10 @@ class SquaredExponential(Stationary):
 
     variance: Float[Array, ""] = parameter("variance", positive, "")
     lengthscale: Float[Array, "..."] = parameter("lengthscale", positive, "", "D")
+
+    def bandwidth(self, D: int) -> Float[Array, " D"]:
+        """Of a Gaussian of standard deviation `1 / (2 pi l)`."""
+        return jnp.broadcast_to(GAUSSIAN_REACH / (2 * jnp.pi * self.lengthscale), (D,))
 
     def at_lag(self, tau: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """The covariance at a lag."""
@@ -115,6 +118,10 @@ class SparseSpectrum(Stationary):
     weights: Float[Array, " Q"] = parameter("weights", nonnegative, "Q")
     frequencies: Float[Array, "Q D"] = parameter("frequencies", real, "Q D")
 
+    def bandwidth(self, D: int) -> Float[Array, " D"]:
+        """The highest frequency."""
+        return jnp.max(jnp.abs(self.frequencies), axis=0)
+
     def at_lag(self, tau: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """The covariance at a lag."""
         return cos_sin(tau @ self.frequencies.T)[0] @ self.weights
@@ -124,7 +131,6 @@ class SparseSpectrum(Stationary):
         (c1, s1), (c2, s2) = cosine_features(X1, self.frequencies), cosine_features(X2, self.frequencies)
         return (c1 * self.weights) @ c2.T + (s1 * self.weights) @ s2.T
 
-    @in_float64
     @entry_point
     def atoms(self) -> tuple[Float[Array, "twoQ D"], Float[Array, " twoQ"]]:
         """Where the point masses of the spectrum sit, `(2Q, D)`, and how heavy each is, `(2Q,)`."""
@@ -163,6 +169,11 @@ class SpectralMixture(Stationary):
     frequencies: Float[Array, "Q D"] = parameter("frequencies", real, "Q D")
     scales: Float[Array, "Q D *full"] = parameter("scales", spread, "Q D", "Q D D")
 
+    def bandwidth(self, D: int) -> Float[Array, " D"]:
+        """Of the outermost Gaussian."""
+        scales = self.scales if self.scales.ndim == 2 else jnp.sqrt(jnp.diagonal(self.scales, axis1=1, axis2=2))
+        return jnp.max(jnp.abs(self.frequencies) + GAUSSIAN_REACH * scales, axis=0)
+
     def at_lag(self, tau: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """The covariance at a lag."""
         if self.scales.ndim == 2:
@@ -199,6 +210,10 @@ class SpectralMixtureProduct(Stationary):
     weights: Float[Array, "Q *D"] = parameter("weights", nonnegative, "Q", "Q D")
     frequencies: Float[Array, "Q D"] = parameter("frequencies", real, "Q D")
     scales: Float[Array, "Q D"] = parameter("scales", positive, "Q D")
+
+    def bandwidth(self, D: int) -> Float[Array, " D"]:
+        """Of the outermost Gaussian in each dimension."""
+        return jnp.max(jnp.abs(self.frequencies) + GAUSSIAN_REACH * self.scales, axis=0)
 
     def _weights(self) -> Float[Array, "Q D"]:
         return self.weights[:, None] * jnp.ones_like(self.scales) if self.weights.ndim == 1 else self.weights
@@ -255,6 +270,11 @@ class StationaryGeneralizedSpectral(Stationary):
     def is_real(self) -> bool:
         """The flag given at construction."""
         return self.real
+
+    def bandwidth(self, D: int) -> Float[Array, " D"] | None:
+        """That of the base, stretched and shifted."""
+        band = self.base.bandwidth(D)
+        return None if band is None else jnp.max(jnp.abs(self.frequencies) + self.scalings * band, axis=0)
 
     def at_lag(self, tau: Float[Array, "*batch D"]) -> Inexact[Array, "*batch"]:
         """The covariance at a lag."""

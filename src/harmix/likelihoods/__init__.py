@@ -1,4 +1,4 @@
-"""Likelihoods: how an observation depends on the latent process, and the expectations that inference needs of it."""
+"""Likelihoods: how an observation depends on the latent, and the expectations that inference needs."""
 
 from harmix.likelihoods.base import Likelihood as Likelihood
 from harmix.likelihoods.scalar import Bernoulli as Bernoulli

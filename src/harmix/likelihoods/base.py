@@ -1,4 +1,4 @@
-"""What every likelihood is: a log-probability of the data given the latent, and Gaussian expectations of it."""
+"""What every likelihood is: the probability of an observation given the latent, and its expectations."""
 
 from __future__ import annotations
 
@@ -15,35 +15,40 @@ import numpy as np
 from jaxtyping import Array, Float, Inexact
 
 from harmix.arguments import is_concrete, numeric_array, show
-from harmix.likelihoods.quadrature import Rule, bent_rule, expectation, peaked_rule
+from harmix.likelihoods.quadrature import Rule, bent_rule, expectation, peaked_rule, standard_deviation
 from harmix.parameters import check_shapes
+from harmix.precision import entry_point
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Nodes of `expected_log_prob`, measured over means in [-60, 60] with the bend known, as the worst error in the value
-# relative to max(1, |value|). 20, 32, 40, 48 nodes reach, logit: 1e-7, 1e-12, 2e-14, 1e-14 at variance 100 and 5e-5, 1e-9,
-# 1e-11, 2e-14 at 1e4; Student-t, whose bend is 500 times narrower than the Gaussian, at 1e4: 8e-5, 2e-7, 9e-10, 2e-12.
+# Nodes of `expected_log_prob`. Worst error in value or slope, means in [-30, 30], relative to max(1, |.|):
+#
+#     nodes                                      20      32      40      48      Gauss-Hermite 20
+#     logit, variance 100                        1e-5    7e-12   3e-14   3e-14   2e-2
+#     probit, variance 100                       1e-4    1e-9    3e-11   1e-12   1e-2
+#     Student-t (df 4, scale 0.1), variance 1    5e-4    2e-10   7e-13   7e-13   5e-2
+#     the same, variance 1e4                     1e-3    1e-6    2e-9    3e-12   5e-2
 BENT_NODES = 40
 # Without a known bend: converged for functions that change over no less than a third of a standard deviation.
 PLAIN_NODES = 160
 
 
 def entry(method: Callable[P, T]) -> Callable[P, T]:
-    """A method that may be called by a person: its arguments become 64-bit arrays, and it is compiled.
+    """A method that may be called by a person (`entry_point`): arguments become arrays, and it is compiled.
 
-    Inside the library, where everything is 64 bit already, it costs nothing.
+    Inside the library, where everything is 64 bit and traced already, it costs nothing.
     """
     names = list(inspect.signature(method).parameters)[1:]
-    compiled = eqx.filter_jit(method)
+    compiled: Any = eqx.filter_jit(method)
 
+    @entry_point
     @functools.wraps(method)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         self: Any = args[0]
         given = dict(zip(names, args[1:], strict=False)) | kwargs
-        with jax.enable_x64(True):
-            arrays = {k: numeric_array(k, v, allow_complex=self.allow_complex) for k, v in given.items()}
-            return compiled(self, **arrays)
+        arrays = {k: numeric_array(k, v, allow_complex=self.allow_complex) for k, v in given.items()}
+        return compiled(self, **arrays)
 
     return wrapped
 
@@ -51,14 +56,15 @@ def entry(method: Callable[P, T]) -> Callable[P, T]:
 class Likelihood(eqx.Module):
     """The distribution of an observation y given the latent f, an immutable pytree of its parameters.
 
-    To write one, subclass and give `log_prob`. Everything else then follows by quadrature; override what has a closed
-    form. Two things only the author can know: `moments`, the mean and variance of y given f, which `predict` needs; and
-    `bend`, where `log_prob` turns sharply, which lets `expected_log_prob` use a quarter of the nodes and stay accurate
-    under a wide Gaussian. `log_density` by quadrature is converged for likelihoods log-concave in f; others override it.
+    To write one, subclass and give `log_prob`. Everything else then follows by quadrature; override what has
+    a closed form. Two things only the author can know: `moments`, the mean and variance of y given f, which
+    `predict` needs; and `bend`, where `log_prob` turns sharply, which lets `expected_log_prob` use a quarter
+    of the nodes and stay accurate under a wide Gaussian. `log_density` by quadrature is converged for
+    likelihoods log-concave in f; others override it.
 
-    All methods are vectorised over data, differentiable to any order in means, variances and parameters, and safe for
-    variances from 0 to 1e6. Those given here, and all of the likelihoods in harmix, compute in 64 bit when called
-    directly; your overrides do so when harmix calls them.
+    All methods are vectorised over data, differentiable to any order in means, variances and parameters, and
+    safe for variances from 0 to 1e6. Those given here, and all of the likelihoods in harmix, take lists and
+    arrays and compute in 64 bit when called directly; your overrides do so when harmix calls them.
 
     Example:
         >>> import harmix as hx
@@ -74,7 +80,7 @@ class Likelihood(eqx.Module):
     def __check_init__(self) -> None:
         check_shapes(self)
 
-    # --- what an author writes -------------------------------------------------------------------------------------
+    # --- what an author writes ------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def log_prob(self, y: Float[Array, "*#n"], f: Float[Array, "*n"]) -> Float[Array, "*n"]:
@@ -88,12 +94,12 @@ class Likelihood(eqx.Module):
     def moments(self, f: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
         """Mean and variance of y given f, elementwise."""
         raise NotImplementedError(
-            f"{type(self).__name__} does not say what mean and variance y has given f: define moments(self, f), or "
-            "override predict(self, mean, variance)."
+            f"{type(self).__name__} does not say what mean and variance y has given f: define "
+            "moments(self, f), or override predict(self, mean, variance)."
         )
 
     def bend(self, y: Float[Array, "*n"]) -> tuple[Any, Any] | None:
-        """`(location, width)`: `log_prob`, as a function of a complex f, is singular at `location +- i width`.
+        """`(location, width)`: for complex f, `log_prob` is singular at `location +- i width`.
 
         Good to a factor of two is good enough. None if there is no such place or nobody knows.
         """
@@ -103,7 +109,7 @@ class Likelihood(eqx.Module):
         """What is wrong with these labels and how to mend it, or None."""
         return None
 
-    # --- what everybody calls --------------------------------------------------------------------------------------
+    # --- what everybody calls -------------------------------------------------------------------------------
 
     @entry
     def expected_log_prob(
@@ -137,7 +143,7 @@ class Likelihood(eqx.Module):
     def log_density(
         self, y: Inexact[Array, "*#n"], mean: Inexact[Array, "*#n"], variance: Float[Array, "*#n"]
     ) -> Float[Array, "*n"]:
-        """`log E p(y | f)` over `f ~ N(mean, variance)`: the predictive log density (or probability) of each y.
+        """`log E p(y | f)` over `f ~ N(mean, variance)`: the predictive log density of each y.
 
         Args:
             y: observations `(n,)`.
@@ -154,7 +160,8 @@ class Likelihood(eqx.Module):
         z, log_weights = peaked_rule(lambda f: fn(stopped, f[..., None])[..., 0], mean, variance)
 
         # The integral over its own value, which is a constant: 1, with the right derivatives and no overflow.
-        f = jax.lax.stop_gradient(mean[..., None] + jnp.sqrt(jnp.maximum(variance, 0.0))[..., None] * z)
+        m, sd = jax.lax.stop_gradient(mean), standard_deviation(jax.lax.stop_gradient(variance))
+        f = m[..., None] + sd[..., None] * z
         value = jax.lax.stop_gradient(jax.nn.logsumexp(fn(stopped, f) + log_weights, axis=-1))
         scaled = lambda a, f: jnp.exp(fn(a[0], f) + a[1])
         rule = Rule(z, jnp.ones_like(z), jnp.full_like(mean, jnp.inf))
@@ -187,7 +194,7 @@ class Likelihood(eqx.Module):
         return mean_y, within + between
 
     def validate(self, y: Any) -> Inexact[Array, " n"]:
-        """The labels as a 64-bit array, or an error that names the first that does not fit and what to do about it.
+        """The labels as a 64-bit array, or an error that names the first misfit and what to do about it.
 
         Args:
             y: observations `(n,)`.
@@ -199,7 +206,7 @@ class Likelihood(eqx.Module):
             raise ValueError(f"{type(self).__name__}: {complaint}.")
         return array
 
-    # --- helpers ---------------------------------------------------------------------------------------------------
+    # --- helpers --------------------------------------------------------------------------------------------
 
     def _log_prob_of(self, y: Array) -> tuple[Callable[[Any, Array], Array], Any]:
         """`log_prob` as a function of its differentiable parts and of f with an axis of nodes."""
@@ -214,8 +221,8 @@ class Likelihood(eqx.Module):
     def _require_one_latent(self) -> None:
         if self.n_latent != 1:
             raise NotImplementedError(
-                f"{type(self).__name__} has {self.n_latent} latents: quadrature over one does not apply; override "
-                "expected_log_prob, log_density and predict."
+                f"{type(self).__name__} has {self.n_latent} latents, the default methods are for one: "
+                "override expected_log_prob, log_density and predict."
             )
 
 

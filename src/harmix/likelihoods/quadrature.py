@@ -1,10 +1,11 @@
-"""Gaussian expectations of functions of one variable, converged at any variance and differentiable to any order.
+"""Gaussian expectations of functions of one variable, at any variance, differentiable to any order.
 
-A fixed Gauss-Hermite rule spaces its nodes by the Gaussian alone. It is wrong as soon as the function changes over
-less than a standard deviation: a logistic likelihood under a variance of 100, a Student-t with a small scale, a count
-of 50 under a vague latent. The two rules here look at the function as well:
+A fixed Gauss-Hermite rule spaces its nodes by the Gaussian alone. It is wrong as soon as the function changes
+over less than a standard deviation: a logistic likelihood under a variance of 100, a Student-t with a small
+scale, a count of 50 under a vague latent. The two rules here look at the function as well:
 
-* `bent_rule` for an expectation `E g(f)` where `g` bends at a known place: nodes crowd there and thin out geometrically.
+* `bent_rule` for an expectation `E g(f)` where `g` bends at a known place: nodes crowd there and thin out
+  geometrically.
 * `peaked_rule` for `E exp(g(f))` with `g` concave: nodes cover the peak of `exp(g) N`, wherever it lies.
 
 Arrays have any shape `(...,)`; a rule adds one axis of nodes at the end.
@@ -35,27 +36,32 @@ class Rule(NamedTuple):
     width: Float[Array, "*#n"]
 
 
+def nonnegative(variance: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """A variance below zero by rounding counts as zero (`maximum` would halve the derivative at zero)."""
+    return jnp.where(variance < 0, 0.0, variance)
+
+
 def standard_deviation(variance: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """The square root; a variance below zero by rounding counts as zero."""
-    return jnp.sqrt(jnp.maximum(variance, 0.0))
+    """The square root, for values only: its derivative is infinite at zero."""
+    return jnp.sqrt(nonnegative(variance))
 
 
-# --- the expectation and its derivatives -------------------------------------------------------------------------
+# --- the expectation and its derivatives --------------------------------------------------------------------
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def expectation(
     fn: Integrand, args: Any, mean: Float[Array, "*n"], variance: Float[Array, "*n"], rule: Rule
 ) -> Float[Array, "*n"]:
-    """`E fn(args, f)`, `f ~ N(mean, variance)`, with derivatives in `args`, `mean` and `variance` of any order.
+    """`E fn(args, f)`, `f ~ N(mean, variance)`, differentiable to any order in all three.
 
-    The rule is a constant: differentiating its nodes would only differentiate its error, and `d sqrt(v)/dv` is infinite
-    at zero. The derivatives are those of the expectation itself, either of
+    The rule is a constant: differentiating its nodes would only differentiate its error, and `d sqrt(v)/dv`
+    is infinite at zero. The derivatives are those of the expectation itself, either of
 
         d/dm E g = E g'  = E g (f - m) / v,      d/dv E g = E g'' / 2 = E g ((f - m)^2 / v - 1) / (2 v)
 
-    The first form (Price's theorem) is exact down to `v = 0`; the second does not sharpen a function that is already
-    narrow beside the Gaussian. The bend's width decides, point by point.
+    The first form (Price's theorem) is exact down to `v = 0`; the second does not sharpen a function that is
+    already narrow beside the Gaussian. The bend's width decides, point by point.
     """
     f = mean[..., None] + standard_deviation(variance)[..., None] * rule.nodes
     return jnp.sum(rule.weights * fn(args, f), axis=-1)
@@ -110,7 +116,7 @@ def _wide(variance: Array, width: Array) -> tuple[Array, Array]:
     return wide, jnp.where(wide, variance[..., None], 1.0)
 
 
-# --- rules ---------------------------------------------------------------------------------------------------------
+# --- rules --------------------------------------------------------------------------------------------------
 
 
 def bent_rule(
@@ -123,15 +129,17 @@ def bent_rule(
     reach: float = 8.0,
     blend: float = 1.5,
 ) -> Rule:
-    """Nodes for a function that is smooth but for a bend: singular in the complex plane at `location +- i width`.
+    """Nodes for a function that is smooth but for a bend: its singularities are at `location +- i width`.
 
     A trapezoidal rule in `t`, where `z = (f - mean) / sd` is
 
-        z = z0 + k (log(1 + e exp(t)) - log(1 + e exp(-t))),    z0 = (location - mean) / sd,   2 k e = width / sd
+        z = z0 + k (log(1 + e exp(t)) - log(1 + e exp(-t))),    z0 = (location - mean) / sd,
+        2 k e = width / sd
 
-    Near the bend this is `width sinh(t)`, so that the singularities lie at `t = +- i pi/2` whatever the variance; far
-    from it `z = k t`, as the Gaussian wants. The trapezoidal rule then converges geometrically, at a rate that depends on
-    `log(sd / width)` only. `e = 1` is the plain rule in z: nothing bends within a standard deviation.
+    Near the bend this is `width sinh(t)`, so that the singularities lie at `t = +- i pi/2` whatever the
+    variance; far from it `z = k t`, as the Gaussian wants. The trapezoidal rule then converges geometrically,
+    at a rate that depends on `log(sd / width)` only. `e = 1` is the plain rule in z: nothing bends within a
+    standard deviation.
 
     Args:
         mean: `(...,)`.
@@ -167,19 +175,21 @@ def peaked_rule(
     g: Callable[[Float[Array, "*n"]], Float[Array, "*n"]],
     mean: Float[Array, "*n"],
     variance: Float[Array, "*n"],
-    count: int = 32,
+    count: int = 64,
 ) -> tuple[Float[Array, "*n K"], Float[Array, "*n K"]]:
     """Nodes of z and logarithms of their weights for `E exp(g(f))`, `g` concave (a log-concave likelihood).
 
-    `h(z) = g(mean + sd z) - z^2 / 2` has `h'' <= -1`. So its mode lies between 0 and `h'(0)`, and it has fallen by
-    `DROP` within `sqrt(2 DROP)` on either side: both are found by bisection, and each side gets a Gauss-Legendre rule,
-    whose nodes crowd at the mode and at the cut. A side may be a thousand times wider than the other.
+    `h(z) = g(mean + sd z) - z^2 / 2` has `h'' <= -1`. So its mode lies between 0 and `h'(0)`, and it has
+    fallen by `DROP` within `sqrt(2 DROP)` on either side: both are found by bisection, and so is the corner
+    where `g'` has gone half its way. Between these four places stand Gauss-Legendre rules, whose nodes crowd
+    at both ends: the three intervals may differ in length by a factor of a thousand.
 
     Args:
-        g: the logarithm of the integrand, applied to arrays `(...,)` and, for the nodes, never.
+        g: the logarithm of the integrand, for arrays `(...,)`.
         mean: `(...,)`.
         variance: `(...,)`.
-        count: nodes on each side.
+        count: nodes in each interval. 32, 48, 64 are good to 5e-11, 1e-13, 1e-13 for logit and Poisson at a
+            variance of 100, and to 4e-6, 2e-8, 1e-10 at 1e4 (means in [-100, 100], counts 0 to 1e4).
     """
     mean, sd = jax.lax.stop_gradient(mean), standard_deviation(jax.lax.stop_gradient(variance))
 
@@ -221,7 +231,7 @@ DROP = 40.0
 def _bisect(left_of: Callable[[Array], Array], low: Array, high: Array, steps: int) -> Array:
     """The point between `low` and `high` at which `left_of` turns from true to false."""
 
-    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+    def halve(_: Any, ends: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = ends
         middle = 0.5 * (low + high)
         left = left_of(middle)

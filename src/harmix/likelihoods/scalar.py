@@ -13,15 +13,15 @@ from jax.scipy.special import erfc, gammaln
 from jaxtyping import Array, Float, Inexact
 
 from harmix.likelihoods.base import Likelihood, entry, first_bad
-from harmix.likelihoods.quadrature import LOG_SQRT_2PI
+from harmix.likelihoods.quadrature import LOG_SQRT_2PI, nonnegative
 from harmix.parameters import parameter, positive
 
 
 class Gaussian(Likelihood):
     """`y = f + e`, `e ~ N(0, s2)`; for complex y or f the noise is circular, `e ~ CN(0, s2)`, `E|e|^2 = s2`.
 
-    `log N(y | f, s2) = -log(2 pi s2) / 2 - (y - f)^2 / (2 s2)`, `log CN(y | f, s2) = -log(pi s2) - |y - f|^2 / s2`. The
-    latent's variance is `E|f - mean|^2` in both cases. Everything is in closed form.
+    `log N(y | f, s2) = -log(2 pi s2) / 2 - (y - f)^2 / (2 s2)`, `log CN(y | f, s2) = -log(pi s2) - |y - f|^2
+    / s2`. The latent's variance is `E|f - mean|^2` in both cases. Everything is in closed form.
 
     Args:
         variance: `s2`, a positive number.
@@ -30,7 +30,7 @@ class Gaussian(Likelihood):
         >>> import harmix as hx
         >>> noise = hx.likelihoods.Gaussian(0.1)
         >>> noise.predict([0.0, 1.0], [0.5, 0.2])[1]
-        Array([0.6, 0.3], dtype=float64)
+        array([0.6, 0.3])
     """
 
     allow_complex: ClassVar[bool] = True
@@ -77,11 +77,12 @@ def _log_gaussian(y: Array, mean: Array, variance: Array) -> Array:
 
 
 class StudentT(Likelihood):
-    """`y = f + s e`, `e` Student-t with `df` degrees of freedom: a robust likelihood, indifferent to a few outliers.
+    """`y = f + s e`, `e` Student-t with `df` degrees of freedom: robust, indifferent to a few outliers.
 
-    `p(y | f) = Gamma((df + 1)/2) / (Gamma(df/2) sqrt(pi df) s) (1 + (y - f)^2 / (df s^2))^{-(df + 1)/2}`. The noise has
-    variance `s^2 df / (df - 2)` for `df > 2` and an infinite one otherwise, which is what `predict` returns; its mean
-    exists for `df > 1`, and `predict` returns the median, which is the same where both exist.
+    `p(y | f) = Gamma((df + 1)/2) / (Gamma(df/2) sqrt(pi df) s) (1 + (y - f)^2 / (df s^2))^{-(df + 1)/2}`. The
+    noise has variance `s^2 df / (df - 2)` for `df > 2` and an infinite one otherwise, which is what `predict`
+    returns; its mean exists for `df > 1`, and `predict` returns the median, which is the same where both
+    exist.
 
     Args:
         df: degrees of freedom, positive; large values approach a Gaussian.
@@ -99,7 +100,11 @@ class StudentT(Likelihood):
     @entry
     def log_prob(self, y: Float[Array, "*#n"], f: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """The log density of a scaled and shifted Student-t."""
-        constant = gammaln((self.df + 1) / 2) - gammaln(self.df / 2) - 0.5 * jnp.log(jnp.pi * self.df * self.scale**2)
+        constant = (
+            gammaln((self.df + 1) / 2)
+            - gammaln(self.df / 2)
+            - 0.5 * jnp.log(jnp.pi * self.df * self.scale**2)
+        )
         return constant - 0.5 * (self.df + 1) * jnp.log1p((y - f) ** 2 / (self.df * self.scale**2))
 
     def bend(self, y: Float[Array, "*n"]) -> tuple[Any, Any]:
@@ -120,7 +125,7 @@ class StudentT(Likelihood):
     def log_density(
         self, y: Float[Array, "*#n"], mean: Float[Array, "*#n"], variance: Float[Array, "*#n"]
     ) -> Float[Array, "*n"]:
-        """A Student-t is a Gaussian whose precision `L / s^2` is random, `L ~ Gamma(df/2, df/2)`. Hence, with `u = log L`,
+        """A Student-t is a Gaussian of random precision `L / s^2`, `L ~ Gamma(df/2, df/2)`. With `u = log L`:
 
         `int N(y | mean, variance + s^2 e^{-u}) Gamma(e^u) e^u du`: positive, and smooth at any scale of f.
         """
@@ -129,12 +134,14 @@ class StudentT(Likelihood):
         def log_integrand(df: Array, s2: Array, y: Array, mean: Array, variance: Array, u: Array) -> Array:
             a = df / 2
             log_gamma = a * jnp.log(a) - gammaln(a) + a * (u - jnp.exp(u))
-            return log_gamma + _log_gaussian(y[..., None], mean[..., None], variance[..., None] + s2 * jnp.exp(-u))
+            return log_gamma + _log_gaussian(
+                y[..., None], mean[..., None], variance[..., None] + s2 * jnp.exp(-u)
+            )
 
-        args = (self.df, self.scale**2, y, mean, jnp.maximum(variance, 0.0))
+        args = (self.df, self.scale**2, y, mean, nonnegative(variance))
         df, s2, *_ = stopped = jax.lax.stop_gradient(args)
-        # Right end: Gamma's tail, as x - log(1 + x) >= t for x = t + sqrt(2 t). Left end: beyond -log(1 + (v + r^2)/s2) the
-        # integrand falls like exp((df + 1) u / 2).
+        # Right end: Gamma's tail, as x - log(1 + x) >= t for x = t + sqrt(2 t). Left end: beyond -log(1 + (v
+        # + r^2)/s2) the integrand falls like exp((df + 1) u / 2).
         t = 2 * _FALL / df
         right = jnp.log1p(t + jnp.sqrt(2 * t)) + jnp.zeros_like(y)
         spread = (stopped[4] + (stopped[2] - stopped[3]) ** 2) / s2
@@ -145,9 +152,9 @@ class StudentT(Likelihood):
             u = left[..., None] + (right - left)[..., None] * np.linspace(0, 1, 64)
             value = log_integrand(*stopped, u)
             seen = value > jnp.max(value, axis=-1, keepdims=True) - _FALL
-            first, last = jnp.argmax(seen, axis=-1), 63 - jnp.argmax(seen[..., ::-1], axis=-1)
-            pick = lambda i, u=u: jnp.take_along_axis(u, jnp.clip(i, 0, 63)[..., None], axis=-1)[..., 0]
-            left, right = pick(first - 1), pick(last + 1)
+            step = (right - left) / 63
+            left = jnp.maximum(left, jnp.min(jnp.where(seen, u, jnp.inf), axis=-1) - step)
+            right = jnp.minimum(right, jnp.max(jnp.where(seen, u, -jnp.inf), axis=-1) + step)
         u = left[..., None] + (right - left)[..., None] * np.linspace(0, 1, 200)
         return jax.nn.logsumexp(log_integrand(*args, u), axis=-1) + jnp.log((right - left) / 199)
 
@@ -223,8 +230,8 @@ def numbers(y: Any, must: str, remedy: str) -> Any:
 def log_ndtr(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """`log Phi(x)`, accurate with its first derivatives from -1e150 to inf.
 
-    `jax.scipy.special.log_ndtr` has an error of 4e-9 in the slope at -20, where its asymptotic series starts with too few
-    terms.
+    `jax.scipy.special.log_ndtr` has an error of 4e-9 in the slope at -20, where its asymptotic series starts
+    with too few terms.
     """
     far = x < -20
     near = jnp.where(far, -20.0, x)
@@ -241,8 +248,8 @@ def log_ndtr(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
 class Poisson(Likelihood):
     """Counts: `y ~ Poisson(exposure e^f)`.
 
-    `log p(y | f) = y f - e^f - log y!` with `f + log(exposure)` for f. Its expectation and the predictive mean and variance
-    are log-normal moments, in closed form; the predictive log density is quadrature.
+    `log p(y | f) = y f - e^f - log y!` with `f + log(exposure)` for f. Its expectation and the predictive
+    mean and variance are log-normal moments, in closed form; the predictive log density is quadrature.
 
     Args:
         exposure: what one observation covers, such as the width of a time bin: the rate is per unit of it.
@@ -250,7 +257,7 @@ class Poisson(Likelihood):
     Example:
         >>> import harmix as hx
         >>> hx.likelihoods.Poisson().predict([0.0], [0.0])
-        (Array([1.], dtype=float64), Array([1.], dtype=float64))
+        (array([1.]), array([1.]))
     """
 
     exposure: float = eqx.field(static=True, default=1.0)
@@ -277,18 +284,22 @@ class Poisson(Likelihood):
     def predict(
         self, mean: Float[Array, "*#n"], variance: Float[Array, "*#n"]
     ) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-        """`M = e^{mean + variance/2}` and `M + M^2 (e^variance - 1)`; what would overflow stops at e^300 and e^700."""
+        """`M = e^{mean + variance/2}` and `M + M^2 (e^variance - 1)`; capped where they overflow."""
         log_rate = jnp.minimum(mean + math.log(self.exposure) + 0.5 * variance, 300.0)
         rate = jnp.exp(log_rate)
         narrow = rate**2 * jnp.expm1(jnp.minimum(variance, 1.0))
-        wide = jnp.exp(jnp.minimum(2 * log_rate + variance + jnp.log(-jnp.expm1(-jnp.maximum(variance, 1.0))), 700.0))
+        wide = jnp.exp(
+            jnp.minimum(2 * log_rate + variance + jnp.log(-jnp.expm1(-jnp.maximum(variance, 1.0))), 700.0)
+        )
         return rate, rate + jnp.where(variance < 1, narrow, wide)
 
     def refuse(self, y: np.ndarray) -> str | None:
         """Labels that are not counts."""
         good = (y >= 0) & (y == np.floor(y))
         remedy = "pass raw counts, not rates or logarithms (unequal bins: Poisson(exposure=...))"
-        return None if good.all() else f"y must be made of counts 0, 1, 2, ..., {first_bad(y, good)}; {remedy}"
+        return (
+            None if good.all() else f"y must be made of counts 0, 1, 2, ..., {first_bad(y, good)}; {remedy}"
+        )
 
 
 def _exp(x: Array) -> Array:

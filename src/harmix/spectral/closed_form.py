@@ -11,7 +11,7 @@ import equinox as eqx
 from jaxtyping import Array, Complex, Float
 
 from harmix.arguments import points
-from harmix.kernels.base import Kernel
+from harmix.kernels.base import Kernel, parts
 from harmix.precision import entry_point
 
 
@@ -59,6 +59,8 @@ def generalized_density(k: Kernel, w: Any, xi: Any) -> Complex[Array, "m1 m2"]:
         (2, 1)
     """
     w = points("w", w, _kernel(k).input_dim)
+    for part in parts(k):
+        part.check_generalized_density()
     return _generalized_density(k, w, points("xi", xi, w.shape[1]))
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Complex, Float
 
 from harmix.arguments import numeric_array, points, positive_number, show
 from harmix.kernels.base import Kernel
-from harmix.precision import in_float64
+from harmix.precision import entry_point
 from harmix.spectral._quadrature import (
     PAIRS_OF_FUNCTION,
     TILE,
@@ -41,7 +41,7 @@ _BATCH, _MAX_EVALUATIONS = 2**18, 2**28
 _WAVES = 2**23
 
 
-@in_float64
+@entry_point
 def density(
     k: Callable, w: Any, *, domain: Any, window: Any = "auto", max_evaluations: int = _MAX_EVALUATIONS
 ) -> Float[Array, " m"]:
@@ -76,7 +76,7 @@ def density(
     return _wigner(k, (lo + hi)[None] / 2, w, lo, hi, _inverse_deviation(window), max_evaluations)[0]
 
 
-@in_float64
+@entry_point
 def generalized_density(
     k: Callable,
     w: Any,
@@ -141,7 +141,7 @@ def generalized_density(
     return jnp.asarray(refine(at, start, ratio, D, lambda n: (n + 1) ** (2 * D), max_evaluations))
 
 
-@in_float64
+@entry_point
 def wigner(
     k: Callable, x: Any, w: Any, *, domain: Any, window: Any = "auto", max_evaluations: int = _MAX_EVALUATIONS
 ) -> Float[Array, "n m"]:
@@ -260,7 +260,7 @@ def _arguments(k: Any, w: Any, domain: Any) -> tuple[np.ndarray, np.ndarray, np.
     w = np.asarray(points("w", w, k.input_dim if isinstance(k, Kernel) else None))
     if not isinstance(domain, tuple | list | np.ndarray | jax.Array) or len(domain) != 2:
         raise ValueError(f"domain must be a pair (lo, hi), got {domain!r}.")
-    lo, hi = (np.asarray(numeric_array("domain", end)) for end in domain)
+    lo, hi = (np.asarray(numeric_array("domain", end, allow_boolean=False)) for end in domain)
     D = w.shape[1]
     if any(end.shape not in ((), (D,)) for end in (lo, hi)) or not np.all(lo < hi):
         raise ValueError(

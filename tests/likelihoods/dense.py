@@ -1,7 +1,5 @@
 """Slow and obvious: likelihoods from scipy.stats, integrals by thousands of nodes on hundreds of panels."""
 
-import itertools
-
 import numpy as np
 from scipy import special, stats
 
@@ -21,20 +19,15 @@ def around(place, scale):
     return np.concatenate([place - steps, [place], place + steps])
 
 
-def gaussian_nodes(mean, variance, place, scale):
-    """Nodes and weights for `E g(f)`, where g changes quickly near `place` over `scale`."""
-    if variance < 1e-20:  # nothing changes over 1e-10
-        return np.array([mean]), np.array([1.0])
-    sd = np.sqrt(variance)
-    ends = mean - 12 * sd, mean + 12 * sd
-    breaks = np.concatenate([np.linspace(*ends, 49), around(place, scale)])
-    f, w = panels(breaks[(breaks >= ends[0]) & (breaks <= ends[1])])
-    return f, w * stats.norm.pdf(f, mean, sd)
-
-
 def expected(g, mean, variance, place, scale):
-    f, w = gaussian_nodes(mean, variance, place, scale)
-    return np.sum(w * g(f))
+    """`E g(f)` for `f ~ N(mean, variance)`, where g changes quickly near `place` over `scale`."""
+    sd = np.sqrt(variance)
+    reach = 12 + min(sd, 12)  # an integrand that grows as e^f has its bulk sd standard deviations out
+    breaks = np.linspace(-reach, reach, 97)
+    if sd > 0:
+        breaks = np.concatenate([breaks, around((place - mean) / sd, scale / sd)])
+    z, w = panels(breaks[np.abs(breaks) <= reach])
+    return np.sum(w * stats.norm.pdf(z) * g(mean + sd * z))
 
 
 def log_expected(log_g, mean, variance, place, scale):
@@ -56,7 +49,7 @@ def log_expected(log_g, mean, variance, place, scale):
     return special.logsumexp(value, b=w)
 
 
-# --- the distributions, by their names in scipy ------------------------------------------------------------------------
+# --- the distributions, by their names in scipy -----------------------------------------------------------
 
 
 def log_prob(likelihood, y, f):
@@ -104,19 +97,14 @@ def moments(likelihood, f):
     raise NotImplementedError(f"say here what {name} is, independently of harmix")
 
 
-def softmax_tensor(fn, mean, variance, step=0.2, reach=8.5):
-    """`E fn(f)` over C independent Gaussians, by a trapezoidal rule in C dimensions; fn maps (..., C) to (...)."""
+def tensor_expected(fn, mean, variance, step=0.2, reach=8.5):
+    """`E fn(f)` over C <= 3 independent Gaussians, trapezoidal in C dimensions; fn maps (..., C) to (...)."""
     z = np.arange(-reach, reach + step / 2, step)
     w = step * stats.norm.pdf(z)
-    axes = [m + np.sqrt(v) * z if v > 0 else np.array([m]) for m, v in zip(mean, variance, strict=True)]
-    weights = [w if v > 0 else np.ones(1) for v in variance]
-    total = 0.0
-    for first, w_first in zip(axes[0], weights[0], strict=True):  # one slab at a time
-        f = np.stack(np.meshgrid(np.array([first]), *axes[1:], indexing="ij"), axis=-1)
-        total = total + w_first * np.einsum("abc,a,b,c->", *_four(fn(f), weights[1:]))
+    f = np.stack(
+        np.meshgrid(*(m + np.sqrt(v) * z for m, v in zip(mean, variance, strict=True)), indexing="ij"), -1
+    )
+    total = fn(f)
+    for _ in mean:
+        total = total @ w
     return total
-
-
-def _four(values, weights):
-    values = values.reshape(values.shape[1:] + (1,) * (4 - values.ndim))
-    return values, *weights, *itertools.repeat(np.ones(1), 3 - len(weights))

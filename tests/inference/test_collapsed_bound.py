@@ -1,0 +1,231 @@
+"""The collapsed bound is the textbook's, never above the evidence, rises with every feature and reaches the evidence."""
+
+import jax
+import numpy as np
+import pytest
+from features.draws import SCALES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inference.problems import KINDS, N, P, frequencies, kernel, places, problem, sample
+from references import inference as reference
+from references.kernels import formula, gram
+
+import harmix as hx
+from harmix.inference import collapsed
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_dim = pytest.mark.parametrize("D", [1, 2])
+
+
+def rounding(k, s2, X, exact):
+    """By how much rounding may move a bound.
+
+    The evidence is a quadratic form in an inverse of condition n k / s2, and inherits its rounding; the variance that the
+    features explain is known to 1e-10 of the prior's (rounding over the jitter of 1e-12), and is divided by s2.
+    """
+    condition = len(X) * np.max(k.diag(X)) / s2
+    return 1e-15 * condition * abs(exact) + 1e-10 * condition + 1e-12 * abs(exact)
+
+
+# --- it is what the formula says --------------------------------------------------------------------------------------
+
+
+@each_dim
+@each_kind
+def test_the_bound_and_its_diagnostics_agree_with_dense_algebra(kind, D):
+    for seed in range(3):
+        p = problem(kind, D, seed)
+        Kuu, Kuf, variances = p.covariances
+        expected = reference.collapsed_bound(Kuu, Kuf, variances, p.noise, p.y, p.is_complex)
+        bound, diagnostics = hx.collapsed_bound(p.kernel, p.features, p.noise, p.data, return_diagnostics=True)
+        assert bound == pytest.approx(expected, rel=1e-8)
+        missed = np.sum(variances - np.real(np.diagonal(reference.nystroem(Kuu, Kuf)))) / p.noise
+        assert diagnostics.unexplained == pytest.approx(missed, rel=1e-8)
+        assert 0 < diagnostics.jitter <= 1e-11
+        # A summary and the data it is made of are the same.
+        assert hx.collapsed_bound(p.kernel, p.features, p.noise, hx.Summary.exact(*p.data)) == bound
+
+
+@each_dim
+@each_kind
+def test_the_evidence_agrees_with_dense_algebra(kind, D):
+    p = problem(kind, D)
+    X, y = p.data
+    K = gram(formula(p.kernel), X, X)
+    expected = reference.log_normal(y, K + p.noise * np.eye(N), p.is_complex)
+    assert hx.log_marginal_likelihood(p.kernel, p.noise, X, y) == pytest.approx(expected, rel=1e-10)
+
+
+@each_kind
+def test_weights_are_the_inverse_of_noise_variances_of_single_observations(kind):
+    p = problem(kind)
+    weights = np.random.default_rng(1).uniform(0.1, 10, N)
+    noise = p.noise / weights
+    Kuu, Kuf, variances = p.covariances
+    expected = reference.collapsed_bound(Kuu, Kuf, variances, noise, p.y, p.is_complex)
+    bound = hx.collapsed_bound(p.kernel, p.features, p.noise, hx.Summary.exact(*p.data, weights))
+    assert bound == pytest.approx(expected, rel=1e-8)
+    assert hx.collapsed_bound(p.kernel, p.features, p.noise, (*p.data, weights)) == bound
+    exact = reference.log_normal(p.y, p.kernel(p.X) + np.diag(noise), p.is_complex)
+    assert hx.log_marginal_likelihood(p.kernel, p.noise, *p.data, weights) == pytest.approx(exact, rel=1e-10)
+
+
+@each_kind
+def test_a_weight_of_three_stands_for_three_equal_observations_but_for_a_constant(kind):
+    # N(y | f, s2)^3 = N(y | f, s2 / 3) times what does not depend on f.
+    p = problem(kind)
+    weights = np.where(np.arange(N) % 5 == 0, 3.0, 1.0)
+    X, y = (np.repeat(a, weights.astype(int), axis=0) for a in p.data)
+    h = reference.half(p.is_complex)
+    extra = len(X) - N
+    constant = -h * (extra * np.log(np.pi * p.noise / h) + np.sum(np.log(weights)))
+    repeated = hx.collapsed_bound(p.kernel, p.features, p.noise, (X, y))
+    weighted = hx.collapsed_bound(p.kernel, p.features, p.noise, (*p.data, weights))
+    assert repeated == pytest.approx(weighted + constant, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["real", "Hermitian"])
+def test_complex_data_of_a_process_with_a_real_kernel_have_twice_a_real_bound(kind):
+    # Real and imaginary part are independent, each with half the covariance and half the noise.
+    p = problem(kind)
+    y = p.y + 1j * sample(np.random.default_rng(5), p.kernel(p.X), p.noise)
+    half = 0.5 * p.kernel
+    parts = [hx.collapsed_bound(half, p.features, p.noise / 2, (p.X, part)) for part in (y.real, y.imag)]
+    assert hx.collapsed_bound(p.kernel, p.features, p.noise, (p.X, y)) == pytest.approx(sum(parts), rel=1e-8)
+    exact = [hx.log_marginal_likelihood(half, p.noise / 2, p.X, part) for part in (y.real, y.imag)]
+    assert hx.log_marginal_likelihood(p.kernel, p.noise, p.X, y) == pytest.approx(sum(exact), rel=1e-10)
+
+
+def test_real_data_of_a_complex_process_are_complex_data_without_an_imaginary_part():
+    p = problem("complex")
+    y = np.real(p.y)
+    for bound in (
+        lambda y: hx.collapsed_bound(p.kernel, p.features, p.noise, (p.X, y)),
+        lambda y: hx.log_marginal_likelihood(p.kernel, p.noise, p.X, y),
+    ):
+        assert bound(y) == pytest.approx(bound(y + 0j), rel=1e-12)
+
+
+@each_kind
+def test_chunks_of_the_data_add_up(kind, monkeypatch):
+    p = problem(kind, n=N)
+    weights = np.random.default_rng(1).uniform(0.1, 10, N)
+    whole = hx.collapsed_bound(p.kernel, p.features, p.noise, (*p.data, weights), return_diagnostics=True)
+    monkeypatch.setattr(collapsed, "CHUNK", 7)
+    # The size of a chunk is part of the compiled program.
+    fresh = lambda *args: jax.jit(lambda *a: collapsed.collapse(collapsed.make_basis(*a[:2]), *a[2:])[::3])(*args)
+    with jax.enable_x64(True):
+        chunked = fresh(p.kernel, p.features, np.float64(p.noise), hx.Summary.exact(*p.data, weights))
+    assert float(chunked[0]) == pytest.approx(whole[0], rel=1e-12)
+    assert float(chunked[1].unexplained) == pytest.approx(whole[1].unexplained, rel=1e-10)
+
+
+# --- a bound ----------------------------------------------------------------------------------------------------------
+
+
+def some_frequencies(rng, D, kind, layout):
+    """`(P, 16, D)`: anywhere, or so close that most of them are redundant."""
+    w = rng.uniform(-1, 1, (P, 16, D)) * 10 ** rng.uniform(-1, 0.7) / SCALES[:D]
+    if layout == "dense":
+        line = np.linspace(0 if kind != "complex" else -1, 1, 16) * 10 ** rng.uniform(-0.5, 0.6)
+        w = np.tile(line[:, None] / SCALES[:D], (P, 1, 1))
+    if layout == "degenerate":
+        w[:, 1] = w[:, 0]
+        w[:, 2:4] = 0.0
+        w[:, 4] = 1e-12
+        w[:, 5] = 1e3
+        w[:, 6] = -w[:, 0]
+    return w
+
+
+@settings(max_examples=100)
+@given(
+    kind=st.sampled_from(KINDS),
+    D=st.sampled_from([1, 2]),
+    layout=st.sampled_from(["anywhere", "dense", "degenerate"]),
+    log_noise=st.floats(-6, 1),
+    log_size=st.floats(-3, 3),
+    from_model=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_the_bound_is_never_above_the_evidence(kind, D, layout, log_noise, log_size, from_model, seed):
+    rng = np.random.default_rng(seed)
+    k = kernel(rng, kind, D)
+    u = hx.features.FourierFrequencies(some_frequencies(rng, D, kind, layout))
+    s2, X = 10**log_noise, places(rng, D)
+    if from_model:
+        y = sample(rng, k(X), s2)
+    else:
+        y = 10**log_size * (rng.normal(size=N) + (1j * rng.normal(size=N) if kind == "complex" else 0))
+    exact = hx.log_marginal_likelihood(k, s2, X, y)
+    bound = hx.collapsed_bound(k, u, s2, (X, y))
+    assert bound <= exact + rounding(k, s2, X, exact)
+
+
+@each_dim
+@each_kind
+def test_the_bound_never_falls_when_a_frequency_is_added(kind, D):
+    # Copies of one frequency explain nothing new; one after the other they become frequencies of their own.
+    rng = np.random.default_rng(4)
+    for s2 in (1e-4, 0.1):
+        p = problem(kind, D, noise=s2)
+        w = frequencies(rng, D, M=16)
+        present = np.repeat(w[:, :1], 16, axis=1)
+        bounds = []
+        for m in range(16):
+            present[:, m] = w[:, m]
+            bounds.append(hx.collapsed_bound(p.kernel, hx.features.FourierFrequencies(present), s2, p.data))
+        exact = hx.log_marginal_likelihood(p.kernel, s2, *p.data)
+        assert np.all(np.diff(bounds) >= -rounding(p.kernel, s2, p.X, bounds[0]))
+        assert bounds[-1] > bounds[0] + 1
+        assert bounds[-1] <= exact + rounding(p.kernel, s2, p.X, exact)
+
+
+def lattice(k, D, count, reach):
+    """A grid of frequencies around those of each component, `(P, m, D)`; one of every pair +-w for a real process."""
+    P = len(k.centers)
+    line = np.linspace(-reach, reach, count)
+    w = np.stack(np.meshgrid(*[line] * D, indexing="ij"), axis=-1).reshape(-1, D)
+    if k.is_real:
+        w = w[len(w) // 2 :]
+    return np.tile(w / SCALES[:D], (P, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("D", "components", "count", "reach", "narrow"), [(1, 2, 61, 4.5, 1.0), (2, 1, 17, 2.6, 0.6)], ids=["1-D", "2-D"]
+)
+@each_kind
+def test_enough_frequencies_reach_the_evidence(kind, D, components, count, reach, narrow):
+    p = problem(kind, D, P=components, narrow=narrow)
+    u = hx.features.FourierFrequencies(lattice(p.kernel, D, count, reach))
+    exact = hx.log_marginal_likelihood(p.kernel, p.noise, *p.data)
+    bound = hx.collapsed_bound(p.kernel, u, p.noise, p.data)
+    print("REACHED", kind, D, (exact - bound) / abs(exact))
+    assert abs(exact - bound) <= 1e-6 * abs(exact)
+
+
+# --- real processes are not circular ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["real", "Hermitian"])
+def test_the_bound_does_not_drop_the_pseudo_covariance_of_the_features(kind):
+    # The Fourier transform of a real process has E[u(w) u(xi)] = S(w, -xi), not 0. Who forgets that finds a cosine and a
+    # sine with half the variance of u each, and a "bound" that exceeds the evidence.
+    rng = np.random.default_rng(0)
+    k = kernel(rng, kind, 1, P=1)
+    k = hx.kernels.HarmonizableMixture([[0.0]], k.windows, k.lengthscales, k.frequencies, k.weights)
+    X, s2 = places(rng, 1), 0.1
+    y = sample(rng, k(X), s2)
+    w = np.linspace(0.0, 2.0, 16)[:, None] + 0.02
+    circular, pseudo = (hx.spectral.generalized_density(k, w, xi) for xi in (w, -w))
+    Kuf = hx.features.kuf(hx.features.FourierFrequencies(w[None]), k, X)
+    dense = lambda pseudo: reference.parts_prior(circular, pseudo) + 1e-10 * np.max(np.abs(circular)) * np.eye(32)
+    right, wrong = (
+        reference.collapsed_bound(dense(c), Kuf, k.diag(X), s2, y, complex_valued=False) for c in (pseudo, 0 * pseudo)
+    )
+    exact = hx.log_marginal_likelihood(k, s2, X, y)
+    bound = hx.collapsed_bound(k, hx.features.FourierFrequencies(w[None]), s2, (X, y))
+    assert bound == pytest.approx(right, abs=1e-5)
+    assert bound <= exact
+    assert abs(wrong - right) > 5
+    print("WRONG", wrong, right, exact)
