@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 
@@ -19,3 +20,9 @@ def best_of(functions: dict[str, Callable[[], object]], repetitions: int = 7) ->
             jax.block_until_ready(fn())
             best[name] = min(best[name], time.perf_counter() - start)
     return best
+
+
+def peak_memory() -> float:
+    """Peak memory of this process in GB (Linux; `getrusage` would count that of the process it was forked from)."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1e6

@@ -72,7 +72,7 @@ class Cholesky(eqx.Module):
     Attributes:
         lower: the factors `L`, `(B, m, m)`; NaN if even `MAX_JITTER` did not do.
         inverse: `L^-1`, `(B, m, m)`: applied to many columns as a matrix product.
-        jitter: what was added to the diagonal, relative to its largest entry.
+        jitter: what was added to the diagonal, relative to its scale.
     """
 
     lower: Inexact[Array, "B m m"]
@@ -102,25 +102,26 @@ def adjoint(matrix: Inexact[Array, "*batch m n"]) -> Inexact[Array, "*batch n m"
     return jnp.conj(jnp.swapaxes(matrix, -1, -2))
 
 
-def cholesky(K: Blocks, *, jitter: float = JITTER) -> Cholesky:
+def cholesky(K: Blocks, *, jitter: float = JITTER, unit: float | None = None) -> Cholesky:
     """Factorises a matrix whose rows are of comparable scale (callers bring them to it; see `features.base`).
 
     Args:
         K: Hermitian positive semidefinite up to rounding.
-        jitter: the smallest amount added, relative to the largest diagonal entry; 0 for a matrix known to be well away from
-            singular, which then only gets jitter when it needs it.
+        jitter: the smallest amount added, in units of `unit`; 0 for a matrix known to be well away from singular, which then
+            only gets jitter when it needs it.
+        unit: the scale of the diagonal; by default its largest entry.
     """
-    return Cholesky(*_factorise(K.blocks, jnp.asarray(jitter, K.diagonal().dtype)))
+    largest = jax.lax.stop_gradient(jnp.max(K.diagonal())) if unit is None else jnp.asarray(unit, K.diagonal().dtype)
+    return Cholesky(*_factorise(K.blocks, jnp.asarray(jitter, largest.dtype), largest))
 
 
 @jax.custom_jvp
-def _factorise(blocks: Array, jitter: Array) -> tuple[Array, Array, Array]:
+def _factorise(blocks: Array, jitter: Array, unit: Array) -> tuple[Array, Array, Array]:
     """`L`, `L^-1` and the jitter that was enough."""
     eye = jnp.eye(blocks.shape[1])
-    largest = jnp.max(jnp.real(jnp.diagonal(blocks, axis1=1, axis2=2)))
 
     def attempt(amount: Array) -> tuple[Array, Array, Array]:
-        return (*_factor_and_invert(blocks + amount * largest * eye), amount)
+        return (*_factor_and_invert(blocks + amount * unit * eye), amount)
 
     def failed(state: tuple[Array, Array, Array]) -> Array:
         lower, _, amount = state

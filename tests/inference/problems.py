@@ -48,10 +48,10 @@ def kernel(rng, kind, D, P=P, Q=2, narrow=1.0):
     return draws.mixture(rng, D, real=real, imaginary=imaginary, P=P, Q=Q, narrow=narrow)
 
 
-def frequencies(rng, D, P=P, M=M):
-    """`(P, M, D)`, none of them at 0."""
-    w = rng.uniform(0.05, 1.5, (P, M, D)) * rng.choice([-1, 1], (P, M, D))
-    return w / SCALES[:D]
+def frequencies(rng, D, P=P, M=M, top=1.5):
+    """`(P, M, D)`, none of them at 0 and no two alike: the dense references have no jitter."""
+    w = (np.arange(M) + 0.5 + rng.uniform(-0.3, 0.3, (P, M))) * top / M
+    return w[..., None] * rng.choice([-1, 1], (P, M, D)) / SCALES[:D]
 
 
 def sample(rng, K, noise):

@@ -1,12 +1,13 @@
 """The collapsed bound is the textbook's, never above the evidence, rises with every feature and reaches the evidence."""
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
 from features.draws import SCALES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inference.problems import KINDS, N, P, frequencies, kernel, places, problem, sample
+from inference.problems import KINDS, N, P, Problem, kernel, places, problem, sample
 from references import inference as reference
 from references.kernels import formula, gram
 
@@ -40,7 +41,7 @@ def test_the_bound_and_its_diagnostics_agree_with_dense_algebra(kind, D):
         bound, diagnostics = hx.collapsed_bound(p.kernel, p.features, p.noise, p.data, return_diagnostics=True)
         assert bound == pytest.approx(expected, rel=1e-8)
         missed = np.sum(variances - np.real(np.diagonal(reference.nystroem(Kuu, Kuf)))) / p.noise
-        assert diagnostics.unexplained == pytest.approx(missed, rel=1e-8)
+        assert diagnostics.unexplained == pytest.approx(missed, rel=1e-8, abs=1e-8)
         assert 0 < diagnostics.jitter <= 1e-11
         # A summary and the data it is made of are the same.
         assert hx.collapsed_bound(p.kernel, p.features, p.noise, hx.Summary.exact(*p.data)) == bound
@@ -89,7 +90,7 @@ def test_complex_data_of_a_process_with_a_real_kernel_have_twice_a_real_bound(ki
     # Real and imaginary part are independent, each with half the covariance and half the noise.
     p = problem(kind)
     y = p.y + 1j * sample(np.random.default_rng(5), p.kernel(p.X), p.noise)
-    half = 0.5 * p.kernel
+    half = eqx.tree_at(lambda k: k.weights, p.kernel, np.asarray(p.kernel.weights) / 2)
     parts = [hx.collapsed_bound(half, p.features, p.noise / 2, (p.X, part)) for part in (y.real, y.imag)]
     assert hx.collapsed_bound(p.kernel, p.features, p.noise, (p.X, y)) == pytest.approx(sum(parts), rel=1e-8)
     exact = [hx.log_marginal_likelihood(half, p.noise / 2, p.X, part) for part in (y.real, y.imag)]
@@ -165,42 +166,50 @@ def test_the_bound_is_never_above_the_evidence(kind, D, layout, log_noise, log_s
 @each_dim
 @each_kind
 def test_the_bound_never_falls_when_a_frequency_is_added(kind, D):
-    # Copies of one frequency explain nothing new; one after the other they become frequencies of their own.
-    rng = np.random.default_rng(4)
-    for s2 in (1e-4, 0.1):
+    # Far outside the spectrum a feature has no variance and explains nothing: there they wait until it is their turn.
+    w = np.random.default_rng(4).uniform(-1.5, 1.5, (P, 16, D)) / SCALES[:D]
+    for s2 in (1e-5, 0.1):
         p = problem(kind, D, noise=s2)
-        w = frequencies(rng, D, M=16)
-        present = np.repeat(w[:, :1], 16, axis=1)
+        present = np.full_like(w, 1e3)
         bounds = []
         for m in range(16):
             present[:, m] = w[:, m]
             bounds.append(hx.collapsed_bound(p.kernel, hx.features.FourierFrequencies(present), s2, p.data))
         exact = hx.log_marginal_likelihood(p.kernel, s2, *p.data)
-        assert np.all(np.diff(bounds) >= -rounding(p.kernel, s2, p.X, bounds[0]))
+        allowed = [rounding(p.kernel, s2, p.X, b) for b in bounds]
+        assert np.all(np.diff(bounds) >= -np.array(allowed[1:]))
         assert bounds[-1] > bounds[0] + 1
-        assert bounds[-1] <= exact + rounding(p.kernel, s2, p.X, exact)
+        assert bounds[-1] <= exact + allowed[-1]
 
 
 def lattice(k, D, count, reach):
-    """A grid of frequencies around those of each component, `(P, m, D)`; one of every pair +-w for a real process."""
-    P = len(k.centers)
+    """A grid of frequencies for each component, `(P, m, D)`; one of every pair +-w for a real process."""
     line = np.linspace(-reach, reach, count)
     w = np.stack(np.meshgrid(*[line] * D, indexing="ij"), axis=-1).reshape(-1, D)
     if k.is_real:
         w = w[len(w) // 2 :]
-    return np.tile(w / SCALES[:D], (P, 1, 1))
+    return np.tile(w / SCALES[:D], (len(k.centers), 1, 1))
 
 
-@pytest.mark.parametrize(
-    ("D", "components", "count", "reach", "narrow"), [(1, 2, 61, 4.5, 1.0), (2, 1, 17, 2.6, 0.6)], ids=["1-D", "2-D"]
-)
 @each_kind
-def test_enough_frequencies_reach_the_evidence(kind, D, components, count, reach, narrow):
-    p = problem(kind, D, P=components, narrow=narrow)
-    u = hx.features.FourierFrequencies(lattice(p.kernel, D, count, reach))
+def test_enough_frequencies_reach_the_evidence_in_one_dimension(kind):
+    p = problem(kind, narrow=0.6)
+    assert_reached(p, hx.features.FourierFrequencies(lattice(p.kernel, 1, 41, 3.0)))
+
+
+@each_kind
+def test_some_hundred_frequencies_reach_the_evidence_in_two_dimensions(kind):
+    rng, S = np.random.default_rng(0), SCALES[:2]
+    mu, B = rng.uniform(-0.4, 0.4, (1, 2, 2)) / S, kernel(rng, kind, 2, P=1).weights
+    k = hx.kernels.HarmonizableMixture([0.3 * S], [0.4 * S], [1.5 * S], mu, B, real=kind != "complex")
+    X = places(rng, 2)
+    p = Problem(k, hx.features.FourierFrequencies(lattice(k, 2, 11, 1.6)), 0.1, X, sample(rng, k(X), 0.1))
+    assert_reached(p, p.features)
+
+
+def assert_reached(p, features):
     exact = hx.log_marginal_likelihood(p.kernel, p.noise, *p.data)
-    bound = hx.collapsed_bound(p.kernel, u, p.noise, p.data)
-    print("REACHED", kind, D, (exact - bound) / abs(exact))
+    bound = hx.collapsed_bound(p.kernel, features, p.noise, p.data)
     assert abs(exact - bound) <= 1e-6 * abs(exact)
 
 
@@ -216,16 +225,15 @@ def test_the_bound_does_not_drop_the_pseudo_covariance_of_the_features(kind):
     k = hx.kernels.HarmonizableMixture([[0.0]], k.windows, k.lengthscales, k.frequencies, k.weights)
     X, s2 = places(rng, 1), 0.1
     y = sample(rng, k(X), s2)
-    w = np.linspace(0.0, 2.0, 16)[:, None] + 0.02
+    w = np.linspace(0.1, 1.5, 7)[:, None]
     circular, pseudo = (hx.spectral.generalized_density(k, w, xi) for xi in (w, -w))
     Kuf = hx.features.kuf(hx.features.FourierFrequencies(w[None]), k, X)
-    dense = lambda pseudo: reference.parts_prior(circular, pseudo) + 1e-10 * np.max(np.abs(circular)) * np.eye(32)
     right, wrong = (
-        reference.collapsed_bound(dense(c), Kuf, k.diag(X), s2, y, complex_valued=False) for c in (pseudo, 0 * pseudo)
+        reference.collapsed_bound(reference.parts_prior(circular, c), Kuf, k.diag(X), s2, y, complex_valued=False)
+        for c in (pseudo, 0 * pseudo)
     )
     exact = hx.log_marginal_likelihood(k, s2, X, y)
     bound = hx.collapsed_bound(k, hx.features.FourierFrequencies(w[None]), s2, (X, y))
-    assert bound == pytest.approx(right, abs=1e-5)
+    assert bound == pytest.approx(right, rel=1e-8)
     assert bound <= exact
-    assert abs(wrong - right) > 5
-    print("WRONG", wrong, right, exact)
+    assert wrong > exact + 1

@@ -145,9 +145,7 @@ def stationary_generalized(base, real):
     def draw(rng, D):
         # The scalings bring the unit scale of the base to the scale of each dimension.
         g = 1 / lengths(rng, 2, D)
-        return kernels.StationaryGeneralizedSpectral(
-            base, weights(rng, 2), frequencies(rng, 2, D), g, real=real
-        )
+        return kernels.StationaryGeneralizedSpectral(base, weights(rng, 2), frequencies(rng, 2, D), g, real=real)
 
     return draw
 
@@ -168,9 +166,7 @@ def gibbs(vector):
 def generalized_spectral_mixture(vector):
     def draw(rng, D):
         many = lambda **kwargs: [smooth(rng, D, **kwargs) for _ in range(2)]
-        return kernels.GeneralizedSpectralMixture(
-            many(size=1.0), many(vector=vector), many(positive=True, vector=vector)
-        )
+        return kernels.GeneralizedSpectralMixture(many(size=1.0), many(vector=vector), many(positive=True, vector=vector))
 
     return draw
 

@@ -30,6 +30,4 @@ def test_a_kernel_agrees_with_its_formula(family, name, draw, D):
     assert type(k) is family
     assert values.shape == (6, 5)
     assert values.dtype == (np.float64 if k.is_real else np.complex128)
-    np.testing.assert_allclose(
-        values, expected, rtol=0, atol=1e-12 * np.max(np.abs(gram(formula(k), X1, X1)))
-    )
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12 * np.max(np.abs(gram(formula(k), X1, X1))))

@@ -70,10 +70,7 @@ def _(k: hx.kernels.SpectralMixture):
 
     def evaluate(x, y):
         t = x - y
-        return sum(
-            a[q] * np.exp(-2 * np.pi**2 * quadratic(t, V[q])) * np.cos(2 * np.pi * dot(mu[q], t))
-            for q in range(len(a))
-        )
+        return sum(a[q] * np.exp(-2 * np.pi**2 * quadratic(t, V[q])) * np.cos(2 * np.pi * dot(mu[q], t)) for q in range(len(a)))
 
     return evaluate
 
@@ -88,9 +85,7 @@ def _(k: hx.kernels.SpectralMixtureProduct):
         t, result = x - y, 1.0
         for d in range(mu.shape[1]):
             result = result * sum(
-                a[q, d]
-                * np.exp(-2 * np.pi**2 * s[q, d] ** 2 * t[..., d] ** 2)
-                * np.cos(2 * np.pi * mu[q, d] * t[..., d])
+                a[q, d] * np.exp(-2 * np.pi**2 * s[q, d] ** 2 * t[..., d] ** 2) * np.cos(2 * np.pi * mu[q, d] * t[..., d])
                 for q in range(len(a))
             )
         return result
@@ -106,9 +101,7 @@ def _(k: hx.kernels.StationaryGeneralizedSpectral):
 
     def evaluate(x, y):
         t = x - y
-        return sum(
-            a[q] * h(t * g[q], np.zeros_like(t)) * wave(2 * np.pi * dot(mu[q], t)) for q in range(len(a))
-        )
+        return sum(a[q] * h(t * g[q], np.zeros_like(t)) * wave(2 * np.pi * dot(mu[q], t)) for q in range(len(a)))
 
     return evaluate
 
@@ -183,9 +176,7 @@ def _(k: hx.kernels.LocallyStationary):
 
 def locally_stationary_gaussian(sigma1, sigma2):
     """`k_LSG`, whether or not it is a covariance."""
-    return lambda x, y: np.exp(
-        -2 * np.pi**2 * quadratic((x + y) / 2, sigma1) - 2 * np.pi**2 * quadratic(x - y, sigma2)
-    )
+    return lambda x, y: np.exp(-2 * np.pi**2 * quadratic((x + y) / 2, sigma1) - 2 * np.pi**2 * quadratic(x - y, sigma2))
 
 
 @formula.register
@@ -205,10 +196,7 @@ def harmonizable_mixture(centers, scalings, frequencies, weights, sigma1, sigma2
                 for j in range(len(frequencies[p])):
                     phase = dot(frequencies[p][i], u) - dot(frequencies[p][j], v)
                     waves = waves + weights[p][i, j] * np.exp(2j * np.pi * phase)
-            total = (
-                total
-                + locally_stationary_gaussian(sigma1[p], sigma2[p])(u * scalings[p], v * scalings[p]) * waves
-            )
+            total = total + locally_stationary_gaussian(sigma1[p], sigma2[p])(u * scalings[p], v * scalings[p]) * waves
         return total.real if real else total
 
     return evaluate
@@ -218,8 +206,7 @@ def harmonizable_mixture(centers, scalings, frequencies, weights, sigma1, sigma2
 def _(k: hx.kernels.HarmonizableMixture):
     P = len(k.centers)
     windows, lengthscales, mu, B = (
-        [np.asarray(a)[p if len(a) > 1 else 0] for p in range(P)]
-        for a in (k.windows, k.lengthscales, k.frequencies, k.weights)
+        [np.asarray(a)[p if len(a) > 1 else 0] for p in range(P)] for a in (k.windows, k.lengthscales, k.frequencies, k.weights)
     )
     # Sigma1 = 1 / (4 pi^2 W^2), Sigma2 = Sigma1 / 4 + 1 / (4 pi^2 l^2); matrices hold W^2 and l^2 themselves.
     spectral = lambda V: np.linalg.inv(V) / (4 * np.pi**2) if V.ndim == 2 else 1 / (4 * np.pi**2 * V**2)

@@ -92,7 +92,7 @@ def make_basis(kernel: Kernel, features: Features) -> Basis:
     """Scales and factorises the prior covariance of the features, block by block."""
     prior = as_blocks(features.kuu(kernel))
     inverse_scale = 1 / features.scale(kernel, prior)
-    factor = cholesky(prior.scaled(inverse_scale))
+    factor = cholesky(prior.scaled(inverse_scale), unit=1.0)
     return Basis(kernel, features, inverse_scale, factor)
 
 

@@ -64,7 +64,7 @@ def step(
         def root_after(rho: Array) -> Array:
             return inverse_root(Blocks((1 - rho) * old.blocks + rho * target))
 
-        def too_far(state: tuple[Array, int]) -> Array:
+        def too_far(state: tuple[Array, Array]) -> Array:
             return ~jnp.all(jnp.isfinite(root_after(state[0]))) & (state[1] < _HALVINGS)
 
         start = (jnp.asarray(rho, dtype=h.dtype), 0)
@@ -83,7 +83,7 @@ def step(
         _, means = jax.lax.scan(block, jnp.zeros(A.shape[1], m.dtype), (rows, old.split(m), old.blocks, roots))
         return means.reshape(m.shape), roots
 
-    means, roots = jax.vmap(update, in_axes=(0, 0, 1, 1))(q.mean, q.root, g, h)
+    means, roots = jax.vmap(update, in_axes=(0, 0, 1, 1))(q.mean, q.lower, g, h)
     return eqx.tree_at(lambda q: (q.mean, q.root), q, (means, roots))
 
 

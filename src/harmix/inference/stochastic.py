@@ -30,7 +30,7 @@ class VariationalGaussian(eqx.Module):
 
     Attributes:
         mean: `(C, M)`.
-        root: `R`, `(C, B, m, m)`, lower triangular; B = 1 for a dense q.
+        root: `R`, `(C, B, m, m)`, lower triangular (what lies above the diagonal is not looked at); B = 1 for a dense q.
 
     Example:
         >>> import harmix as hx
@@ -65,9 +65,15 @@ class VariationalGaussian(eqx.Module):
         """Whether u is complex."""
         return jnp.iscomplexobj(self.mean)
 
+    @property
+    def lower(self) -> Inexact[Array, "C B m m"]:
+        """`R` without what an optimiser may have left above the diagonal."""
+        return jnp.tril(self.root)
+
+    @entry_point
     def dense_root(self, latent: int = 0) -> Inexact[Array, "M M"]:
         """R of one latent process as a full matrix."""
-        return jax.scipy.linalg.block_diag(*self.root[latent])
+        return jax.scipy.linalg.block_diag(*self.lower[latent])
 
 
 def marginals(
@@ -76,9 +82,10 @@ def marginals(
     """Mean and variance of `f(x)` under q, and `A(x)`."""
     A = basis.project(X)
     mean = jnp.conj(A).T @ q.mean.T
-    blocks = A.reshape(*q.root.shape[1:3], -1)
+    root = q.lower
+    blocks = A.reshape(*root.shape[1:3], -1)
     explained = jnp.sum(jnp.abs(A) ** 2, axis=0)
-    spread = jnp.sum(jnp.abs(jnp.einsum("cbji,bjn->cbin", jnp.conj(q.root), blocks)) ** 2, axis=(1, 2))
+    spread = jnp.sum(jnp.abs(jnp.einsum("cbji,bjn->cbin", jnp.conj(root), blocks)) ** 2, axis=(1, 2))
     rest = jnp.maximum(basis.kernel.diagonal(X) - explained, 0.0)  # not negative but for rounding
     return mean, (rest + spread).T, A
 
@@ -94,8 +101,9 @@ def expected_log_likelihood(
 
 def kl_divergence(q: VariationalGaussian) -> Float[Array, ""]:
     """`KL[q || N(0, I)] = h (tr S + |m|^2 - M - log|S|)`, h = 1/2 for real and 1 for circular complex Gaussians."""
-    diagonal = jnp.abs(jnp.diagonal(q.root, axis1=-2, axis2=-1))
-    total = jnp.sum(jnp.abs(q.root) ** 2) + jnp.sum(jnp.abs(q.mean) ** 2) - q.mean.size - 2 * jnp.sum(jnp.log(diagonal))
+    root = q.lower
+    diagonal = jnp.abs(jnp.diagonal(root, axis1=-2, axis2=-1))
+    total = jnp.sum(jnp.abs(root) ** 2) + jnp.sum(jnp.abs(q.mean) ** 2) - q.mean.size - 2 * jnp.sum(jnp.log(diagonal))
     return total if q.is_complex else total / 2
 
 

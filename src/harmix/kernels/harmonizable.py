@@ -22,8 +22,9 @@ from harmix.precision import in_float64
 from harmix.waves import cis, cos_sin
 
 # A Sigma1 or 4 Sigma2 - Sigma1 that vanishes in some direction is a window or lengthscale without end there; one that is
-# 1e7 times the other scale is the same to rounding and keeps every quantity finite.
-_ENDLESS = 1e-14
+# 1e7 times the other scale is the same to rounding and keeps every quantity finite. In full matrices that leave only
+# some directions without end it must be 1e4 times: they are inverted, and that amplifies rounding by the ratio squared.
+_ENDLESS, _ENDLESS_DIRECTION = 1e-14, 1e-8
 
 
 class Component(eqx.Module):
@@ -144,9 +145,7 @@ class LocallyStationaryGaussian(Kernel):
     def check_generalized_density(self) -> None:
         """Refuses a window without end: then the kernel does not fall off along x = x' (in some direction)."""
         if is_concrete(self.sigma1) and is_concrete(self.lag):
-            V1, V2 = np.atleast_1d(self.sigma1), np.atleast_1d(self.sigma2)
-            smallest = np.min(np.linalg.eigvalsh(V1)) if V1.ndim == 2 else np.min(V1)
-            if smallest <= _ENDLESS * np.max(np.abs(V2)):
+            if np.min(_eigenvalues(self.sigma1, np.sqrt(_diagonal(self.sigma2)))) <= _ENDLESS:
                 raise NoClosedFormError(
                     f"LocallyStationaryGaussian with sigma1 = {show(self.sigma1)} does not fall off in every direction: "
                     "there its generalised spectral measure lies on the diagonal w = xi and has no density in the plane. "
@@ -240,7 +239,10 @@ class HarmonizableMixture(Kernel):
             >>> k.windows.shape
             (1, 1)
         """
-        x, g = numeric_array("centers", centers), numeric_array("scalings", scalings, allow_boolean=False)
+        x, g = (
+            numeric_array(name, value, allow_boolean=False)
+            for name, value in (("centers", centers), ("scalings", scalings))
+        )
         if x.ndim != 2 or g.ndim != 2 or g.shape[0] not in (1, x.shape[0]) or g.shape[1] != x.shape[1]:
             raise ValueError(
                 f"centers must have shape (P, D) and scalings (P, D) or (1, D), got shapes {x.shape} and {g.shape}."
@@ -252,15 +254,14 @@ class HarmonizableMixture(Kernel):
         if any(V.shape not in ((), (D,), (D, D)) for V in both):
             raise ValueError(
                 f"sigma1 and sigma2 must be numbers, ({D},) or ({D}, {D}), since centers have D = {D}, got shapes "
-                f"{jnp.shape(sigma1)} and {jnp.shape(sigma2)}."
+                f"{np.shape(sigma1)} and {np.shape(sigma2)}."
             )
-        if is_concrete(both[0]) and is_concrete(both[1]) and not np.any(both[0] / 4 + both[1]):
-            raise ValueError(f"sigma2 must not be zero, got {show(sigma2)}: that is a constant.")
+        if is_concrete(both[0]) and is_concrete(both[1]) and not np.all(_diagonal(both[0] / 4 + both[1]) > 0):
+            raise ValueError(f"sigma2 must not be zero in any dimension, got {show(sigma2)}.")
         full = max(V.ndim for V in both) == 2
         V1, C = (V if full else jnp.broadcast_to(V, (D,)) for V in both)
-        floor = _ENDLESS * jnp.max(jnp.abs(V1 / 4 + C))
-        floor = floor * jnp.eye(D) if full else floor
-        V1, C = (jax.vmap(scale_both_sides, in_axes=(None, 0))(V + floor, g) for V in (V1, C))
+        unit = jnp.sqrt(_diagonal(V1 / 4 + C))
+        V1, C = (jax.vmap(scale_both_sides, in_axes=(None, 0))(_lift(V, unit), g) for V in (V1, C))
         # MATH.md section 2: Sigma1 = 1 / (4 pi^2 W^2), C = 1 / (4 pi^2 l^2).
         windows, lengthscales = (jax.vmap(inverse)(4 * jnp.pi**2 * V) for V in (V1, C))
         if not full:
@@ -406,6 +407,19 @@ class HarmonizableMixtureProduct(Kernel):
         return self._multiply(HarmonizableMixture.wigner, x, w)
 
 
+def _diagonal(V: Array) -> Array:
+    return jnp.diagonal(V) if V.ndim == 2 else V
+
+
+def _lift(V: Float[Array, "D *full"], unit: Float[Array, " D"]) -> Float[Array, "D *full"]:
+    """V, made invertible where it is not: by a little in each dimension, in its own `unit`."""
+    if V.ndim == 1:
+        return V + jax.lax.stop_gradient(jnp.maximum(_ENDLESS * unit**2 - V, 0.0))
+    eigenvalues = jnp.linalg.eigvalsh(jax.lax.stop_gradient(scale_both_sides(V, 1 / unit)))
+    lowest = jnp.maximum(_ENDLESS, _ENDLESS_DIRECTION * eigenvalues[-1])
+    return V + jnp.diag(jax.lax.stop_gradient(jnp.maximum(lowest - eigenvalues[0], 0.0) * unit**2))
+
+
 def _split(name1: str, sigma1: Any, name2: str, sigma2: Any) -> tuple[Array, Array]:
     """`Sigma1` and `C = Sigma2 - Sigma1 / 4` in a common structure, refused unless `0 <= Sigma1 <= 4 Sigma2`."""
     V1, V2 = (numeric_array(n, V, allow_boolean=False) for n, V in ((name1, sigma1), (name2, sigma2)))
@@ -420,15 +434,28 @@ def _split(name1: str, sigma1: Any, name2: str, sigma2: Any) -> tuple[Array, Arr
         V1, V2 = (V if V.ndim == 2 else V * jnp.eye(D) for V in (V1, V2))
     if ndim == 1:
         V1, V2 = jnp.broadcast_arrays(V1, V2)
-    if is_concrete(V1) and is_concrete(V2):
-        for name, V in ((name1, V1), (f"4 {name2} - {name1}", 4 * V2 - V1)):
-            if ndim == 2 and not np.allclose(V, V.T, rtol=0, atol=ROUNDING * np.max(np.abs(V))):
-                raise ValueError(f"{name} must be symmetric, got {np.asarray(V).tolist()}.")
-            smallest = np.min(np.linalg.eigvalsh(V)) if ndim == 2 else np.min(V)
-            if smallest < -ROUNDING * np.max(np.abs(4 * V2)):
-                raise ValueError(
-                    f"{name} must be positive semidefinite for the kernel to be a covariance, but has the eigenvalue "
-                    f"{smallest:.6g} ({name1} = {np.asarray(V1).tolist()}, {name2} = {np.asarray(V2).tolist()})."
-                )
     lag = V2 - V1 / 4
-    return V1, jnp.maximum(lag, 0.0) if ndim < 2 else lag
+    if not (is_concrete(V1) and is_concrete(V2)):
+        return V1, lag if ndim == 2 else jnp.maximum(lag, 0.0)
+    # Rounding is judged in each dimension's own unit: one may be measured in seconds, another in years.
+    unit = np.sqrt(np.abs(_diagonal(V2)))
+    unit = np.where(unit > 0, unit, 1.0)
+    for name, V in ((name1, V1), (f"4 {name2} - {name1}", 4 * lag)):
+        if ndim == 2 and not np.allclose(V, V.T, rtol=0, atol=ROUNDING * np.max(np.abs(V))):
+            raise ValueError(f"{name} must be symmetric, got {np.asarray(V).tolist()}.")
+        if np.min(_eigenvalues(V, unit)) < -ROUNDING:
+            raise ValueError(
+                f"{name} must be positive semidefinite for the kernel to be a covariance, but has the eigenvalue "
+                f"{np.min(_eigenvalues(V)):.6g} ({name1} = {np.asarray(V1).tolist()}, {name2} = {np.asarray(V2).tolist()})."
+            )
+    # What is left of negative eigenvalues is rounding.
+    excess1, excess = (np.maximum(-np.min(_eigenvalues(V, unit)), 0.0) * unit**2 for V in (V1, lag))
+    if ndim == 2:
+        return V1 + np.diag(excess1), lag + np.diag(excess)
+    return jnp.maximum(V1, 0.0), jnp.maximum(lag, 0.0)
+
+
+def _eigenvalues(V: Any, unit: Any = 1.0) -> np.ndarray:
+    """Of a diagonal or a full matrix, with dimensions in the given units."""
+    V = np.atleast_1d(V)
+    return np.linalg.eigvalsh(V / np.multiply.outer(unit, unit)) if V.ndim == 2 else V / unit**2

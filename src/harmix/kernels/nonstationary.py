@@ -51,8 +51,10 @@ def _values(name: str, fn: Callable[[Array], Any], X: Float[Array, "n D"], *size
     """`fn` at every row of X as `(n, size)`, with one of the admissible sizes."""
     try:
         result = jax.vmap(lambda x: jnp.asarray(fn(x), dtype=float).reshape(-1))(X)
-    except jax.errors.TracerArrayConversionError:
-        raise TypeError(f"{name} must be written with jax.numpy, not numpy, so that JAX can vectorise it.") from None
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
+        raise TypeError(
+            f"{name} must be written with jax.numpy, not numpy, float() or if, so that JAX can vectorise it."
+        ) from None
     if result.shape[1] not in sizes:
         wanted = " or ".join(map(str, sorted(set(sizes))))
         raise ValueError(f"{name} must return {wanted} value(s) for one point x of shape {X.shape[1:]}, got {result.shape[1]}.")

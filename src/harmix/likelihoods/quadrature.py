@@ -131,15 +131,10 @@ def bent_rule(
 ) -> Rule:
     """Nodes for a function that is smooth but for a bend: its singularities are at `location +- i width`.
 
-    A trapezoidal rule in `t`, where `z = (f - mean) / sd` is
-
-        z = z0 + k (log(1 + e exp(t)) - log(1 + e exp(-t))),    z0 = (location - mean) / sd,
-        2 k e = width / sd
-
-    Near the bend this is `width sinh(t)`, so that the singularities lie at `t = +- i pi/2` whatever the
-    variance; far from it `z = k t`, as the Gaussian wants. The trapezoidal rule then converges geometrically,
-    at a rate that depends on `log(sd / width)` only. `e = 1` is the plain rule in z: nothing bends within a
-    standard deviation.
+    Nodes of `z = (f - mean) / sd` are `crowded` around the bend so that, there, `f = location + width sinh(t)`:
+    the singularities lie at `t = +- i pi/2` whatever the variance, and the rule converges geometrically, at a
+    rate that depends on `log(sd / width)` only. If nothing bends within a standard deviation, it is the plain
+    trapezoidal rule in z.
 
     Args:
         mean: `(...,)`.
@@ -155,20 +150,43 @@ def bent_rule(
     z0 = jnp.clip((location - mean) / sd, -2 * reach, 2 * reach)
     crowding = jnp.minimum(width / (2 * blend * sd), 1.0)
 
+    z, dz = crowded(-reach * jnp.ones_like(z0), reach * jnp.ones_like(z0), z0, crowding, count, blend)
+    weights = dz * jnp.exp(-0.5 * z**2 - LOG_SQRT_2PI)
+    return Rule(z, weights, jnp.broadcast_to(width, mean.shape))
+
+
+def crowded(
+    low: Float[Array, "*n"],
+    high: Float[Array, "*n"],
+    center: Float[Array, "*n"],
+    crowding: Float[Array, "*n"],
+    count: int,
+    blend: float,
+) -> tuple[Float[Array, "*n K"], Float[Array, "*n K"]]:
+    """Trapezoidal rule from `low` to `high`, for functions negligible beyond, with nodes crowded around `center`.
+
+    It is equally spaced in `t`, where, with `k = blend` and `e = crowding`,
+
+        z = center + k (log(1 + e exp(t)) - log(1 + e exp(-t)))
+
+    which is `center + 2 k e sinh(t)` near the center, `k t` plus a constant far from it, and linear for `e = 1`.
+
+    Returns:
+        Nodes and weights.
+    """
+
     def t_of(z: Array) -> Array:
-        half = (z - z0) / (2 * blend)
+        half = (z - center) / (2 * blend)
         return half + jnp.arcsinh(jnp.sinh(half) / crowding)
 
-    first, last = t_of(-reach * jnp.ones_like(z0)), t_of(reach * jnp.ones_like(z0))
-    step = (last - first) / count
-    t = first[..., None] + step[..., None] * (np.arange(count) + 0.5)
+    first, last = t_of(low), t_of(high)
+    step = ((last - first) / count)[..., None]
+    t = first[..., None] + step * (np.arange(count) + 0.5)
     growth = jnp.exp(t)
     rising, falling = crowding[..., None] * growth, crowding[..., None] / growth
     offset = jnp.log1p(jnp.abs(rising - falling) / (1 + jnp.minimum(rising, falling)))
-    z = z0[..., None] + blend * jnp.sign(t) * offset
-    stretch = blend * (rising / (1 + rising) + falling / (1 + falling))
-    weights = step[..., None] * stretch * jnp.exp(-0.5 * z**2 - LOG_SQRT_2PI)
-    return Rule(z, weights, jnp.broadcast_to(width, mean.shape))
+    slope = rising / (1 + rising) + falling / (1 + falling)
+    return center[..., None] + blend * jnp.sign(t) * offset, step * blend * slope
 
 
 def peaked_rule(

@@ -100,11 +100,7 @@ class StudentT(Likelihood):
     @entry
     def log_prob(self, y: Float[Array, "*#n"], f: Float[Array, "*#n"]) -> Float[Array, "*n"]:
         """The log density of a scaled and shifted Student-t."""
-        constant = (
-            gammaln((self.df + 1) / 2)
-            - gammaln(self.df / 2)
-            - 0.5 * jnp.log(jnp.pi * self.df * self.scale**2)
-        )
+        constant = gammaln((self.df + 1) / 2) - gammaln(self.df / 2) - 0.5 * jnp.log(jnp.pi * self.df * self.scale**2)
         return constant - 0.5 * (self.df + 1) * jnp.log1p((y - f) ** 2 / (self.df * self.scale**2))
 
     def bend(self, y: Float[Array, "*n"]) -> tuple[Any, Any]:
@@ -112,9 +108,7 @@ class StudentT(Likelihood):
         return y, self.scale * jnp.sqrt(self.df)
 
     @entry
-    def predict(
-        self, mean: Float[Array, "*n"], variance: Float[Array, "*n"]
-    ) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+    def predict(self, mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
         """The mean (the median, for `df <= 1`) and the sum of the variances (infinite for `df <= 2`)."""
         finite = self.df > 2
         excess = jnp.where(finite, self.df - 2, 1.0)
@@ -134,9 +128,7 @@ class StudentT(Likelihood):
         def log_integrand(df: Array, s2: Array, y: Array, mean: Array, variance: Array, u: Array) -> Array:
             a = df / 2
             log_gamma = a * jnp.log(a) - gammaln(a) + a * (u - jnp.exp(u))
-            return log_gamma + _log_gaussian(
-                y[..., None], mean[..., None], variance[..., None] + s2 * jnp.exp(-u)
-            )
+            return log_gamma + _log_gaussian(y[..., None], mean[..., None], variance[..., None] + s2 * jnp.exp(-u))
 
         args = (self.df, self.scale**2, y, mean, nonnegative(variance))
         df, s2, *_ = stopped = jax.lax.stop_gradient(args)
@@ -288,18 +280,14 @@ class Poisson(Likelihood):
         log_rate = jnp.minimum(mean + math.log(self.exposure) + 0.5 * variance, 300.0)
         rate = jnp.exp(log_rate)
         narrow = rate**2 * jnp.expm1(jnp.minimum(variance, 1.0))
-        wide = jnp.exp(
-            jnp.minimum(2 * log_rate + variance + jnp.log(-jnp.expm1(-jnp.maximum(variance, 1.0))), 700.0)
-        )
+        wide = jnp.exp(jnp.minimum(2 * log_rate + variance + jnp.log(-jnp.expm1(-jnp.maximum(variance, 1.0))), 700.0))
         return rate, rate + jnp.where(variance < 1, narrow, wide)
 
     def refuse(self, y: np.ndarray) -> str | None:
         """Labels that are not counts."""
         good = (y >= 0) & (y == np.floor(y))
         remedy = "pass raw counts, not rates or logarithms (unequal bins: Poisson(exposure=...))"
-        return (
-            None if good.all() else f"y must be made of counts 0, 1, 2, ..., {first_bad(y, good)}; {remedy}"
-        )
+        return None if good.all() else f"y must be made of counts 0, 1, 2, ..., {first_bad(y, good)}; {remedy}"
 
 
 def _exp(x: Array) -> Array:

@@ -117,11 +117,11 @@ def generalized_density(
     D = w.shape[1]
     xi = np.asarray(points("xi", xi, D))
     middle, reach, inverse = (lo + hi) / 2, (hi - lo) / 2, _inverse_deviation(window)
-    deviations = _deviations(_largest(k, middle, reach)) if inverse is None else reach * inverse
+    deviations = _deviations(_largest(k, lo, hi)) if inverse is None else reach * inverse
 
     def at(n: int) -> tuple[np.ndarray, Any]:
         u = grid(n, D)
-        X = middle + reach * u
+        X = np.clip(middle + reach * u, lo, hi)  # rounding must not put a point outside the domain
         q = np.prod(reach) * weights(n, D) * np.exp(-0.5 * np.sum((deviations * u) ** 2, axis=1))
         total, size = np.zeros((len(w), len(xi)), dtype=complex), 0.0
         for i in slices(len(X), TILE):
@@ -200,16 +200,13 @@ def _wigner(
         for some in slices(len(x), max(1, rows // (n + 1))):
             for j in slices(n + 1, rows):
                 half = (T[some, None, None] * u[j] / 2).reshape(len(x[some]), -1, D)
-                # Rounding must not put a point outside the domain.
                 ends = (np.clip(x[some, None] + side * half, lo, hi).reshape(-1, D) for side in (1, -1))
                 values = pairs(k, *ends).reshape(len(half), -1, *[n + 1] * (D - 1))
                 yield from ((i, j, v) for i, v in enumerate(values, start=some.start))
 
     if inverse is None:
         places = itertools.groupby(kernel_at_lags(coarse_grid(D)), key=lambda item: item[0])
-        deviations = np.stack(
-            [_deviations(np.concatenate([abs(v) for _, _, v in rows])) for _, rows in places]
-        )
+        deviations = np.stack([_deviations(np.concatenate([abs(v) for _, _, v in rows])) for _, rows in places])
     else:
         deviations = T * inverse
 
@@ -239,10 +236,10 @@ def _deviations(size: np.ndarray) -> Float[np.ndarray, " D"]:
     return np.where(left > _DECAYED * np.max(size), _DEVIATIONS, 0.0)
 
 
-def _largest(k: Callable, middle: np.ndarray, reach: np.ndarray) -> np.ndarray:
+def _largest(k: Callable, lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
     """`max_x' |k(x, x')|` for x on a coarse grid over the domain."""
-    D = len(middle)
-    X = middle + reach * grid(coarse_grid(D), D)
+    D = len(lo)
+    X = np.clip((lo + hi) / 2 + (hi - lo) / 2 * grid(coarse_grid(D), D), lo, hi)
     maximum = [
         np.max([np.max(np.abs(tile(k, X[i], X[j])), axis=1) for j in slices(len(X), TILE)], axis=0)
         for i in slices(len(X), TILE)
@@ -263,9 +260,7 @@ def _arguments(k: Any, w: Any, domain: Any) -> tuple[np.ndarray, np.ndarray, np.
     lo, hi = (np.asarray(numeric_array("domain", end, allow_boolean=False)) for end in domain)
     D = w.shape[1]
     if any(end.shape not in ((), (D,)) for end in (lo, hi)) or not np.all(lo < hi):
-        raise ValueError(
-            f"domain must be (lo, hi) with lo < hi, numbers or ({D},) as in w, got ({show(lo)}, {show(hi)})."
-        )
+        raise ValueError(f"domain must be (lo, hi) with lo < hi, numbers or ({D},) as in w, got ({show(lo)}, {show(hi)}).")
     return w, np.broadcast_to(lo, D), np.broadcast_to(hi, D)
 
 
@@ -285,7 +280,7 @@ def _refuse_nonstationary(k: Callable, lo: np.ndarray, hi: np.ndarray) -> None:
     t, shift = np.random.default_rng(0).uniform(-1, 1, (2, PAIRS_OF_FUNCTION, len(lo)))
     shift, t = shift * (1 - np.abs(t)) * (hi - lo) / 2, t * (hi - lo)
     ends = [(lo + hi) / 2 + side * t / 2 for side in (1, -1)]
-    here, there = pairs(k, *ends), pairs(k, *(x + shift for x in ends))
+    here, there = (pairs(k, *(np.clip(x + by, lo, hi) for x in ends)) for by in (0.0, shift))
     worst = np.argmax(np.abs(here - there))
     if np.abs(here - there)[worst] > 1e-8 * np.max(np.abs(here)):
         raise ValueError(

@@ -104,10 +104,11 @@ def contribution(
     if bounds is not None and (np.any(X < bounds[0]) or np.any(X > bounds[1])):
         worst = X[np.flatnonzero(np.any((X < bounds[0]) | (X > bounds[1]), axis=1))[0]]
         raise ValueError(f"X has points outside domain {bounds[0]} to {bounds[1]}, such as {worst}; enlarge domain.")
-    one = np.ones(len(X)) if v is None else v
-    parts = (y.real, y.imag) if np.iscomplexobj(y) else (y,)
-    panels, total = moments(grid, X, np.stack([one, *(one * part for part in parts)], axis=1))
-    squares = sum(float(np.dot(one * part, part)) for part in parts)
+    parts = [y.real, y.imag] if np.iscomplexobj(y) else [y]
+    weighted = parts if v is None else [v * part for part in parts]
+    # Kept by column: each is read on its own.
+    panels, total = moments(grid, X, np.stack([np.ones(len(X)) if v is None else v, *weighted]).T)
+    squares = sum(float(np.sum(w * part)) for w, part in zip(weighted, parts, strict=True))
     sums = np.array([len(X), squares, 0.0 if v is None else float(np.sum(np.log(v)))])
     checked = X[:: max(1, len(X) // _CHECKED)]
     return Partial(panels, total, sums, interpolation_error(grid, checked))
@@ -187,6 +188,8 @@ def _chunks(X: Any, y: Any, weights: Any, columns: Any) -> tuple[Iterable[Chunk]
         return (_chunk(*part) for part in X), None
     arrays = _chunk(X, y, weights)
     n = len(arrays[0])
+    if n == 0:
+        return [], 0
     rows = (slice(start, start + _CHUNK) for start in range(0, n, _CHUNK))
     return (tuple(None if a is None else a[r] for a in arrays) for r in rows), n  # type: ignore[misc]
 
@@ -204,7 +207,7 @@ def _chunk(X: Any, y: Any, v: Any = None) -> Chunk:
         raise ValueError(f"X must have shape (n,) or (n, D), got {X.shape}.")
     if y.shape[:1] != X.shape[:1]:
         raise ValueError(f"y must have one value for each row of X, shape ({X.shape[0]},), got shape {y.shape}.")
-    return X.reshape(len(X), -1), y, v
+    return X.reshape(len(X), -1 if X.size else X.ndim), y, v
 
 
 def _columns(available: Sequence[str], y: Any, weights: Any, columns: Any) -> tuple[list[str], str, str | None]:
