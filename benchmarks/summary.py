@@ -56,11 +56,13 @@ def steps(largest: float) -> dict:
     times = best_of({n: partial(step, s) for n, s in summaries.items()}, repetitions=50)
     print(f"\nbound and gradient on a summary ({summaries[sizes[0]].nodes.shape[0]} nodes), 96 real features")
     for n in sizes:
-        print(f"  n = {n:.0e}   {1e3 * times[n]:7.2f} ms   {times[n] / times[sizes[0]]:5.2f} x n = 1e4   (data made and summarised in {passes[n]:.1f} s)")
+        print(
+            f"  n = {n:.0e}   {1e3 * times[n]:7.2f} ms   {times[n] / times[sizes[0]]:5.2f} x n = 1e4   (data made and summarised in {passes[n]:.1f} s)"
+        )
     direct = {}
     for n in (10**4, 10**5, 10**6):
         data = hx.Summary.exact(*problem(n))
-        direct[n] = best_of({"": lambda: step(data)}, repetitions=3)[""]  # noqa: B023
+        direct[n] = best_of({"": lambda: step(data)}, repetitions=3)[""]
     A = jnp.asarray(np.random.default_rng(0).normal(size=(96, 10**5)))
     gemm = jax.jit(lambda A: A @ A.T)
     floor = best_of({"": lambda: gemm(A)}, repetitions=15)[""]
@@ -92,7 +94,9 @@ def busy() -> None:
     loaded = median()
     stop.set()
     other.join()
-    print(f"\nbeside a busy process: {1e3 * loaded:.2f} ms, alone {1e3 * quiet:.2f} ms (medians): {loaded / quiet:.2f} times slower")
+    print(
+        f"\nbeside a busy process: {1e3 * loaded:.2f} ms, alone {1e3 * quiet:.2f} ms (medians): {loaded / quiet:.2f} times slower"
+    )
 
 
 def throughput(n: int = 10**7) -> None:
@@ -103,7 +107,9 @@ def throughput(n: int = 10**7) -> None:
         {"summarize": lambda: hx.summarize(x, y, **BAND).count, "numpy.bincount": lambda: np.bincount(cells, y)}, repetitions=3
     )
     print(f"\nsummarising {n:.0e} points from memory: {n / times['summarize'] / 1e6:.1f} million a second,", end=" ")
-    print(f"{times['summarize'] / times['numpy.bincount']:.1f} bincount passes ({n / times['numpy.bincount'] / 1e6:.0f} million a second)")
+    print(
+        f"{times['summarize'] / times['numpy.bincount']:.1f} bincount passes ({n / times['numpy.bincount'] / 1e6:.0f} million a second)"
+    )
 
 
 def write_parquet(path: Path, chunks) -> None:
@@ -121,7 +127,10 @@ def parquet_memory(path: Path, n: int) -> None:
     """Time and peak memory of a pass over a Parquet file, in a fresh process."""
     command = [sys.executable, __file__, "--parquet", str(path)]
     seconds, base, peak = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-3:])
-    print(f"\n{n:.0e} points from Parquet: {seconds:.1f} s ({n / seconds / 1e6:.1f} million a second), peak memory {peak:.2f} GB", end="")
+    print(
+        f"\n{n:.0e} points from Parquet: {seconds:.1f} s ({n / seconds / 1e6:.1f} million a second), peak memory {peak:.2f} GB",
+        end="",
+    )
     print(f" (of which {base:.2f} GB before the pass)")
 
 
@@ -140,11 +149,16 @@ def dask_workers(path: Path) -> None:
     from distributed import Client, LocalCluster
 
     here = hx.summarize(path, "y", columns="t", **BAND)
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
         frame = dask.dataframe.read_parquet(path, split_row_groups=True)
         there = hx.summarize(frame, "y", columns=["t"], **BAND)
         difference = np.max(np.abs(np.asarray(here.b) - np.asarray(there.b))) / np.max(np.abs(np.asarray(here.b)))
-        victim = next(iter(client.scheduler_info()["workers"].values()))["pid"] if "pid" in str(client.scheduler_info()) else None
+        victim = (
+            next(iter(client.scheduler_info()["workers"].values()))["pid"] if "pid" in str(client.scheduler_info()) else None
+        )
         pids = list(client.run(__import__("os").getpid).values())
         killer = multiprocessing.get_context("spawn").Process(target=_kill_soon, args=(victim or pids[0],))
         killer.start()
@@ -153,7 +167,9 @@ def dask_workers(path: Path) -> None:
         survivors = set(client.run(__import__("os").getpid).values())
         lost = np.max(np.abs(np.asarray(here.b) - np.asarray(again.b))) / np.max(np.abs(np.asarray(here.b)))
         killed = pids[0] not in survivors or (victim is not None and victim not in survivors)
-    print(f"\ntwo dask workers against one process: relative difference {difference:.1e}; with a worker killed ({killed}): {lost:.1e}")
+    print(
+        f"\ntwo dask workers against one process: relative difference {difference:.1e}; with a worker killed ({killed}): {lost:.1e}"
+    )
 
 
 def _kill_soon(pid: int) -> None:
@@ -190,7 +206,10 @@ def end_to_end(path: Path, n: int) -> None:
     t, b, a = (np.asarray(v) for v in (summary.nodes, summary.b, summary.a))
     tried = np.linspace(0.3, 6, 150)
     window = np.exp(-0.5 * ((t - centers.T) / 0.7) ** 2)
-    spectrum = np.abs(np.exp(-2j * np.pi * tried[:, None] * t[:, 0]) @ (window * b[:, None])) / (window * a[:, None]).sum(axis=0) ** 0.5
+    spectrum = (
+        np.abs(np.exp(-2j * np.pi * tried[:, None] * t[:, 0]) @ (window * b[:, None]))
+        / (window * a[:, None]).sum(axis=0) ** 0.5
+    )
     mu = tried[np.argmax(spectrum, axis=0)].reshape(P, 1, 1)
     kernel = hx.kernels.HarmonizableMixture(centers, np.full((P, 1), 0.8), [[0.8]], mu, np.full((P, 1, 1), 0.5))
     features = hx.features.FourierFrequencies(mu + np.linspace(-0.8, 0.8, m)[:, None])
@@ -228,9 +247,15 @@ def end_to_end(path: Path, n: int) -> None:
     frequencies = np.linspace(0.3, 6, 400)
     ridge = frequencies[np.argmax(hx.spectral.wigner(kernel, grid, frequencies), axis=1)]
     error = np.abs(ridge - (1 + 0.3 * grid))
-    print(f"\n{n:.0e}-point gappy chirp from Parquet: summarised in {summarised:.1f} s, fitted in all in {seconds:.1f} s ({result.nit} iterations)")
-    print(f"  noise variance {float(noise):.4f} (true 0.5), signal RMSE {np.sqrt(np.mean((posterior.mean(grid) - truth) ** 2)):.4f}")
-    print(f"  instantaneous frequency: median error {np.median(error):.3f}, 90 % below {np.quantile(error, 0.9):.3f} cycles per unit")
+    print(
+        f"\n{n:.0e}-point gappy chirp from Parquet: summarised in {summarised:.1f} s, fitted in all in {seconds:.1f} s ({result.nit} iterations)"
+    )
+    print(
+        f"  noise variance {float(noise):.4f} (true 0.5), signal RMSE {np.sqrt(np.mean((posterior.mean(grid) - truth) ** 2)):.4f}"
+    )
+    print(
+        f"  instantaneous frequency: median error {np.median(error):.3f}, 90 % below {np.quantile(error, 0.9):.3f} cycles per unit"
+    )
     for x in (1.0, 3.0, 5.0, 7.0, 9.0):
         print(f"    at {x:.0f}: {ridge[np.argmin(np.abs(grid - x))]:.2f} (true {1 + 0.3 * x:.2f})")
 
@@ -246,8 +271,17 @@ def picture(times: dict, out: Path) -> None:
     for (name, t), marker in zip(times.items(), "osv^", strict=False):
         found = {n: s for n, s in t.items() if s is not None}
         if found:
-            ax.loglog(list(found), list(found.values()), marker=marker, label={"summary": "harmix, summary", "direct": "harmix, raw data"}.get(name, name))
-    ax.set(xlabel="number of data", ylabel="seconds for one bound and gradient", title="Training cost does not grow with the data (96 features)")
+            ax.loglog(
+                list(found),
+                list(found.values()),
+                marker=marker,
+                label={"summary": "harmix, summary", "direct": "harmix, raw data"}.get(name, name),
+            )
+    ax.set(
+        xlabel="number of data",
+        ylabel="seconds for one bound and gradient",
+        title="Training cost does not grow with the data (96 features)",
+    )
     ax.legend(frameon=False)
     ax.grid(alpha=0.3)
     out.mkdir(parents=True, exist_ok=True)

@@ -58,9 +58,7 @@ assert not heavy, heavy
 def test_help_answers_at_once():
     # Half a second on an idle machine; on a busy one, what Typer alone takes there is the measure.
     alone = seconds("import typer.rich_utils, rich.table")
-    assert seconds("import sys; sys.argv = ['harmix', '--help']; from harmix.cli import main; main()") < max(
-        0.5, 4 * alone
-    )
+    assert seconds("import sys; sys.argv = ['harmix', '--help']; from harmix.cli import main; main()") < max(0.5, 4 * alone)
 
 
 @pytest.mark.parametrize("command", [[], ["demo"], ["reproduce"], ["info"]])

@@ -100,9 +100,7 @@ def test_the_instantaneous_frequency_is_the_derivative_of_the_phase(kind):
 def test_the_signal_is_made_of_its_amplitudes_and_phases(kind):
     truth = make_chirp(5, kind=kind, random_state=0).truth
     x = np.linspace(0, 10, 101)
-    waves = sum(
-        a * np.cos(2 * np.pi * p) for a, p in zip(truth.amplitude(x).T, truth.phase(x).T, strict=True)
-    )
+    waves = sum(a * np.cos(2 * np.pi * p) for a, p in zip(truth.amplitude(x).T, truth.phase(x).T, strict=True))
     np.testing.assert_allclose(truth(x), waves, atol=1e-14)
     np.testing.assert_array_equal(truth(x[:, None]), truth(x))
 

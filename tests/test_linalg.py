@@ -112,9 +112,7 @@ def test_cholesky_solves_and_determinants_agree_with_the_dense_twin(B, m, kind):
 def test_solves_with_a_nearly_singular_matrix_are_as_good_as_substitution(m, kind):
     # Features explain no more than there is: k' (K + jitter)^-1 k <= k(x, x). Explicit inverses must not spoil this.
     K = nearly_singular(m, kind)
-    jitter, lower, white = evaluate(
-        lambda K: ((F := cholesky(Blocks(K[None]))).jitter, F.lower[0], F.solve_lower(K)), K
-    )
+    jitter, lower, white = evaluate(lambda K: ((F := cholesky(Blocks(K[None]))).jitter, F.lower[0], F.solve_lower(K)), K)
     assert jitter == JITTER
     np.testing.assert_allclose(lower @ np.conj(lower).T, K + JITTER * np.eye(m), rtol=0, atol=3e-15)
     explained = np.sum(np.abs(white) ** 2, axis=0)
@@ -195,9 +193,7 @@ def test_jitter_zero_stays_zero_where_none_is_needed_and_grows_where_it_is():
 
 def test_the_gradient_goes_through_the_jitter_that_was_found():
     K = with_smallest_eigenvalue(-3e-9, 1.0)
-    jitter, gradient = evaluate(
-        lambda K: (cholesky(Blocks(K)).jitter, jax.grad(lambda K: cholesky(Blocks(K)).logdet())(K)), K
-    )
+    jitter, gradient = evaluate(lambda K: (cholesky(Blocks(K)).jitter, jax.grad(lambda K: cholesky(Blocks(K)).logdet())(K)), K)
     shifted = K + jitter * np.max(K) * np.eye(12)
     expected = np.linalg.inv(shifted)
     np.testing.assert_allclose(gradient + np.swapaxes(gradient, 1, 2), 2 * expected, rtol=1e-4, atol=1e-6 * np.max(expected))
@@ -217,11 +213,11 @@ def test_a_hopeless_matrix_ends_in_nan_after_the_largest_jitter_and_never_loops_
 @pytest.mark.parametrize(("B", "m"), [(3, 5), (1, 120)])
 def test_inverse_root_and_precision_of_root_invert_one_another(B, m, kind):
     precision = positive_definite(np.random.default_rng(0), B, m, kind)
-    root, again = evaluate(
-        lambda P: ((R := linalg.inverse_root(Blocks(P))), linalg.precision_of_root(R).blocks), precision
-    )
+    root, again = evaluate(lambda P: ((R := linalg.inverse_root(Blocks(P))), linalg.precision_of_root(R).blocks), precision)
     assert np.array_equal(root, np.tril(root))
-    np.testing.assert_allclose(root @ np.conj(np.swapaxes(root, 1, 2)) @ precision, np.broadcast_to(np.eye(m), root.shape), atol=1e-11)
+    np.testing.assert_allclose(
+        root @ np.conj(np.swapaxes(root, 1, 2)) @ precision, np.broadcast_to(np.eye(m), root.shape), atol=1e-11
+    )
     np.testing.assert_allclose(again, precision, rtol=0, atol=1e-12 * np.max(np.abs(precision)))
 
 

@@ -107,7 +107,13 @@ def mixture(weights, real=True):
 
 @pytest.mark.parametrize(
     "weights",
-    [np.ones((1, 2, 2)), np.array([[[1, 1j], [-1j, 1]]]), np.diag([1.0, 0.0])[None], np.zeros((1, 2, 2)), np.zeros((1, 2, 2), complex)],
+    [
+        np.ones((1, 2, 2)),
+        np.array([[[1, 1j], [-1j, 1]]]),
+        np.diag([1.0, 0.0])[None],
+        np.zeros((1, 2, 2)),
+        np.zeros((1, 2, 2), complex),
+    ],
     ids=["rank one", "rank one Hermitian", "one of two", "none at all", "none at all, complex"],
 )
 def test_weights_on_the_edge_of_the_cone_have_finite_free_coordinates_with_finite_derivatives(weights):

@@ -127,9 +127,7 @@ def create_venv(python: str) -> None:
     """Debian and Ubuntu ship a python3 that cannot make a complete environment: try what may be at hand."""
     if try_venv(python, "-m", "venv", VENV):
         return
-    if run(python, "-m", "pip", "--version").returncode == 0 and try_venv(
-        python, "-m", "venv", "--without-pip", VENV
-    ):
+    if run(python, "-m", "pip", "--version").returncode == 0 and try_venv(python, "-m", "venv", "--without-pip", VENV):
         return
     if try_venv("uv", "venv", "--quiet", "--seed", "--python", python, VENV):
         return

@@ -28,9 +28,7 @@ def show(value: Any) -> str:
 
 
 @in_float64
-def numeric_array(
-    name: str, value: Any, *, allow_complex: bool = False, allow_boolean: bool = True
-) -> Array:
+def numeric_array(name: str, value: Any, *, allow_complex: bool = False, allow_boolean: bool = True) -> Array:
     """`value` as a float64 (or complex128) array, refused when it is not made of finite numbers or is empty."""
     if isinstance(value, list | tuple) and not all(map(is_concrete, jax.tree.leaves(value))):
         value = jnp.asarray(value)
@@ -74,9 +72,7 @@ def points(name: str, value: Any, input_dim: int | None = None) -> Float[Array, 
         raise ValueError(f"{name} must have shape (n,) or (n, D), got shape {array.shape}.")
     array = array[:, None] if array.ndim == 1 else array
     if input_dim is not None and array.shape[1] != input_dim:
-        raise ValueError(
-            f"{name} has {array.shape[1]} input dimension(s) (shape {array.shape}), but {input_dim} needed here."
-        )
+        raise ValueError(f"{name} has {array.shape[1]} input dimension(s) (shape {array.shape}), but {input_dim} needed here.")
     return array
 
 

@@ -44,23 +44,17 @@ def _print_version(wanted: bool) -> bool:
 def _root(
     show_version: Annotated[
         bool,
-        typer.Option(
-            "--version", help="Print the version and leave.", callback=_print_version, is_eager=True
-        ),
+        typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Options that belong to no command; the help text stands in `app`."""
 
 
 @app.command(
-    epilog=_examples(
-        "harmix demo", "harmix demo --out /tmp/chirp", "harmix demo --seed 7      another signal"
-    ),
+    epilog=_examples("harmix demo", "harmix demo --out /tmp/chirp", "harmix demo --seed 7      another signal"),
 )
 def demo(
-    out: Annotated[Path, typer.Option(help="Directory for the picture; made if need be.")] = Path(
-        "outputs/demo"
-    ),
+    out: Annotated[Path, typer.Option(help="Directory for the picture; made if need be.")] = Path("outputs/demo"),
     seed: Annotated[int, typer.Option(min=0, help="Which random signal.")] = 0,
 ) -> None:
     """Make a chirp with gaps, and draw it, a kernel for it and the kernel's Wigner distribution."""
@@ -72,9 +66,7 @@ def demo(
 
 
 @app.command(
-    epilog=_examples(
-        "harmix reproduce figure1", "harmix reproduce figure1 --out results", "harmix reproduce all"
-    ),
+    epilog=_examples("harmix reproduce figure1", "harmix reproduce figure1 --out results", "harmix reproduce all"),
 )
 def reproduce(
     experiment: Annotated[
@@ -93,9 +85,7 @@ def reproduce(
     """Repeat an experiment of the paper: pictures, and a JSON file of the figures behind them."""
     if experiment not in (*EXPERIMENTS, "all"):
         known = ", ".join((*EXPERIMENTS, "all"))
-        raise typer.BadParameter(
-            f"there is no experiment {experiment!r}; choose from {known}.", param_hint="EXPERIMENT"
-        )
+        raise typer.BadParameter(f"there is no experiment {experiment!r}; choose from {known}.", param_hint="EXPERIMENT")
     for name in EXPERIMENTS if experiment == "all" else [experiment]:
         # With `all`, --out holds one directory for each experiment.
         directory = Path("outputs") / name if out is None else out / name if experiment == "all" else out
@@ -107,9 +97,7 @@ def reproduce(
         _say("figures", (directory / f"{name}.json").resolve())
 
 
-@app.command(
-    epilog=_examples("harmix info", "harmix info --json > report.json      to attach to a bug report")
-)
+@app.command(epilog=_examples("harmix info", "harmix info --json > report.json      to attach to a bug report"))
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
 ) -> None:
@@ -137,9 +125,7 @@ def info(
         if name != "data_directories":
             _say(name, value)
     for place in facts["data_directories"]:
-        found = ", ".join(place["data_sets"]) or (
-            "holds no data sets" if place["exists"] else "does not exist"
-        )
+        found = ", ".join(place["data_sets"]) or ("holds no data sets" if place["exists"] else "does not exist")
         _say("data sets", f"{place['path']}  ({found})")
 
 

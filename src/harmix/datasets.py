@@ -77,9 +77,7 @@ _KINDS: dict[str, tuple[_Shape, ...]] = {
     "crossing": (_power_sweep(0.5, 4.0, 1), _power_sweep(4.0, 0.5, 1)),
     "jump": (_jump(1.0, 3.0),),
     "burst": (
-        dataclasses.replace(
-            _power_sweep(2.0, 2.0, 1), amplitude=lambda u: 0.15 + np.exp(-0.5 * ((u - 0.5) / 0.1) ** 2)
-        ),
+        dataclasses.replace(_power_sweep(2.0, 2.0, 1), amplitude=lambda u: 0.15 + np.exp(-0.5 * ((u - 0.5) / 0.1) ** 2)),
     ),
 }
 
@@ -167,9 +165,7 @@ def make_chirp(
         raise ValueError(f"kind must be one of {', '.join(_KINDS)}; got {kind!r}.")
     gaps = _number("gaps", gaps)
     if not 0 <= gaps < 1:
-        raise ValueError(
-            f"gaps must be a fraction from 0 to below 1, got {gaps!r}; 0.3 leaves out 30 % of the record."
-        )
+        raise ValueError(f"gaps must be a fraction from 0 to below 1, got {gaps!r}; 0.3 leaves out 30 % of the record.")
     duration = _number("duration", duration)
     if duration <= 0:
         raise ValueError(f"duration must be positive, got {duration!r}.")
@@ -306,11 +302,7 @@ def _read_table(filename: str, *, rows: int, columns: int) -> np.ndarray:
     path = next((d / filename for d in directories if (d / filename).is_file()), None)
     if path is None:
         cache = directories[-1]
-        environment = (
-            f"HARMIX_DATA, {directories[0]}"
-            if len(directories) > 1
-            else "the directory HARMIX_DATA (it is not set)"
-        )
+        environment = f"HARMIX_DATA, {directories[0]}" if len(directories) > 1 else "the directory HARMIX_DATA (it is not set)"
         raise FileNotFoundError(
             f"{filename} is neither in {environment}, nor in the cache, {cache}. "
             f"Set HARMIX_DATA to a directory that holds it, or put it into {cache}."
@@ -321,8 +313,7 @@ def _read_table(filename: str, *, rows: int, columns: int) -> np.ndarray:
         raise ValueError(f"{path} is not the table harmix expects ({error}); replace the file.") from None
     if table.shape != (rows, columns) or not np.all(np.isfinite(table)):
         raise ValueError(
-            f"{path} should hold {rows} rows of {columns} finite numbers, but its shape is {table.shape}; "
-            "replace the file."
+            f"{path} should hold {rows} rows of {columns} finite numbers, but its shape is {table.shape}; replace the file."
         )
     return table
 
@@ -354,7 +345,5 @@ def _generator(random_state: Any) -> np.random.Generator:
     if random_state is None or isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state)
     if isinstance(random_state, bool | np.bool_) or not isinstance(random_state, int | np.integer):
-        raise TypeError(
-            f"random_state must be an integer, a numpy.random.Generator or None, got {random_state!r}."
-        )
+        raise TypeError(f"random_state must be an integer, a numpy.random.Generator or None, got {random_state!r}.")
     return np.random.default_rng(_whole("random_state", random_state, at_least=0))

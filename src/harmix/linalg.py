@@ -178,7 +178,8 @@ def _corrected(L: Inexact[Array, "B m m"], X: Inexact[Array, "B m m"]) -> Inexac
 
 def invert_lower(L: Inexact[Array, "B m m"]) -> Inexact[Array, "B m m"]:
     """The inverses of lower triangular matrices by matrix products alone: from the inverses of the diagonal blocks of size s
-    those of size 2 s, all at once, `[[A, 0], [C, D]]^-1 = [[A^-1, 0], [-D^-1 C A^-1, D^-1]]`."""
+    those of size 2 s, all at once, `[[A, 0], [C, D]]^-1 = [[A^-1, 0], [-D^-1 C A^-1, D^-1]]`.
+    """
     B, m, _ = L.shape
     size = 1 << (m - 1).bit_length()
     fill = jnp.diag((jnp.arange(size) >= m).astype(L.dtype))
@@ -215,7 +216,8 @@ def precision_of_root(root: Inexact[Array, "B m m"]) -> Blocks:
 
 def psd_factor(V: Inexact[Array, "*batch Q Q"]) -> Inexact[Array, "*batch Q Q"]:
     """Lower triangular `F` with `F F^H = V` for small, possibly singular matrices: V is lifted by 1e-10 of its trace (of 1 if
-    V is zero)."""
+    V is zero).
+    """
     trace = jnp.real(jnp.trace(V, axis1=-2, axis2=-1))[..., None, None]
     return jnp.linalg.cholesky(V + 1e-10 * jnp.where(trace > 0, trace, 1.0) * jnp.eye(V.shape[-1]))
 

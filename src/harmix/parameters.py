@@ -172,7 +172,7 @@ def parameter(name: str, domain: Domain, *shapes: str) -> Any:
 
 def declarations(module: eqx.Module) -> dict[str, Declaration]:
     """The declared parameters of a module (not of the modules inside it), by field name."""
-    fields = dataclasses.fields(module)  # type: ignore[arg-type]
+    fields = dataclasses.fields(module)
     return {f.name: f.metadata["parameter"] for f in fields if "parameter" in f.metadata}
 
 

@@ -159,9 +159,7 @@ def _line(name: str, value: Any) -> np.ndarray:
     """Places or frequencies of one dimension, `(n,)`, ascending."""
     array = np.asarray(points(name, value, 1))[:, 0]
     if len(array) < 2 or np.any(np.diff(array) <= 0):
-        raise ValueError(
-            f"{name} must be at least two values in ascending order, to be an axis of a picture."
-        )
+        raise ValueError(f"{name} must be at least two values in ascending order, to be an axis of a picture.")
     return array
 
 
@@ -207,9 +205,7 @@ def _heat_map(
         limit = float(np.max(np.abs(values))) or 1.0  # a picture of nothing but zeros needs some scale, too
     limit = float(positive_number("limit", limit))
     # Rasterised: a vector file of 40 000 rectangles is slow to open and shows seams.
-    mesh = ax.pcolormesh(
-        x, y, values, cmap=SIGNED, vmin=-limit, vmax=limit, shading="nearest", rasterized=True
-    )
+    mesh = ax.pcolormesh(x, y, values, cmap=SIGNED, vmin=-limit, vmax=limit, shading="nearest", rasterized=True)
     if colorbar:
         ax.figure.colorbar(mesh, ax=ax, label=name)
     return ax

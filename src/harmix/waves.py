@@ -27,7 +27,7 @@ def cos_sin(z: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Ar
 
     Example:
         >>> import jax.numpy as jnp
-        >>> [float(v) for v in cos_sin(jnp.asarray(0.25))]
+        >>> [float(v) + 0.0 for v in cos_sin(jnp.asarray(0.25))]
         [0.0, 1.0]
     """
     z = z - jnp.round(z)

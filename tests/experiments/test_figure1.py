@@ -60,9 +60,7 @@ def test_wigner_panels_of_stationary_kernels_are_their_spectra(panels):
             a / 2 * (gaussian(W - f, 1 / (2 * np.pi * 0.35)) + gaussian(W + f, 1 / (2 * np.pi * 0.35)))
             for a, f in ((0.6, 2), (0.4, 5))
         ),
-        "SM": sum(
-            a / 2 * (gaussian(W - f, s) + gaussian(W + f, s)) for a, f, s in ((0.6, 2, 0.3), (0.4, 5, 0.6))
-        ),
+        "SM": sum(a / 2 * (gaussian(W - f, s) + gaussian(W + f, s)) for a, f, s in ((0.6, 2, 0.3), (0.4, 5, 0.6))),
     }
     for label, spectrum in peaks.items():
         np.testing.assert_allclose(panels[label][1][1], np.tile(spectrum, (RESOLUTION, 1)), atol=1e-8)
@@ -77,10 +75,7 @@ def test_the_ridge_of_the_gsm_panel_is_the_derivative_of_the_phase(panels):
 
 def test_panels_say_what_is_windowed(panels):
     notes = {
-        label: [
-            [t.get_text() for t in ax.texts if "sd" in t.get_text() or t.get_text() == "numeric"]
-            for ax in axes
-        ]
+        label: [[t.get_text() for t in ax.texts if "sd" in t.get_text() or t.get_text() == "numeric"] for ax in axes]
         for label, (_, _, axes) in panels.items()
     }
     windowed, nothing = ["windowed, sd 0.35"], []
@@ -99,10 +94,7 @@ def test_both_parts_of_a_gsd_have_one_scale_about_zero(panels):
 
 
 def test_the_imaginary_part_is_nothing_for_even_kernels_and_something_for_the_hmk(panels):
-    largest = {
-        label: (np.max(np.abs(real)), np.max(np.abs(imag)))
-        for label, (_, (_, _, real, imag), _) in panels.items()
-    }
+    largest = {label: (np.max(np.abs(real)), np.max(np.abs(imag))) for label, (_, (_, _, real, imag), _) in panels.items()}
     assert largest["HMK"][1] > 0.3 * largest["HMK"][0]
     for label in ("SE", "SS", "SM", "GSK"):
         assert largest[label][1] < 1e-12

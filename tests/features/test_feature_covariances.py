@@ -219,5 +219,5 @@ def test_components_and_for_real_weights_cosines_and_sines_are_blocks_of_their_o
 def test_windowed_features_have_a_block_of_cosines_and_one_of_sines_and_points_are_one_block():
     rng = np.random.default_rng(0)
     for family, shape in ((hx.features.WindowedFourier, (2, 3, 3)), (hx.features.InducingPoints, (1, 4, 4))):
-        k, u = list(FAMILIES[family].values())[0](rng, 1)
+        k, u = next(iter(FAMILIES[family].values()))(rng, 1)
         assert hx.features.kuu(u, k).blocks.shape == shape

@@ -54,9 +54,7 @@ def test_a_block_q_rises_monotonically_to_its_own_optimum(kind):
     precision = np.eye(len(A)) + A @ np.conj(A).T / p.noise
     blocks = np.kron(np.eye(len(A) // block_size(p)), np.ones((block_size(p),) * 2))
     m, S = np.linalg.solve(precision, A @ p.y / p.noise), np.linalg.inv(precision * blocks)
-    optimum = reference.gaussian_elbo(
-        Kuu, Kuf, variances, L @ m, L @ S @ np.conj(L).T, p.noise, p.y, p.is_complex
-    )
+    optimum = reference.gaussian_elbo(Kuu, Kuf, variances, L @ m, L @ S @ np.conj(L).T, p.noise, p.y, p.is_complex)
 
     q = random_q(p, "block")
     values = [hx.elbo(*p.model, q, *p.data)]
@@ -236,5 +234,3 @@ def test_with_inducing_points_at_the_data_classification_is_that_of_the_full_var
     posterior = hx.posterior(p.kernel, features, q)
     np.testing.assert_allclose(posterior.mean(p.X), m, rtol=0, atol=1e-5)
     np.testing.assert_allclose(posterior.covariance(p.X), S, rtol=0, atol=1e-5)
-
-

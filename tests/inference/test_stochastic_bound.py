@@ -173,9 +173,7 @@ def test_no_q_beats_the_collapsed_bound_and_the_textbooks_optimum_reaches_it(kin
     q = random_q(p)
     with jax.enable_x64(True):
         lower = np.linalg.cholesky(white @ np.conj(white).T)[None, None]
-        best = eqx.tree_at(
-            lambda q: (q.mean, q.root), q, (jnp.asarray(np.linalg.solve(L, m)[None]), jnp.asarray(lower))
-        )
+        best = eqx.tree_at(lambda q: (q.mean, q.root), q, (jnp.asarray(np.linalg.solve(L, m)[None]), jnp.asarray(lower)))
     collapsed = hx.collapsed_bound(p.kernel, p.features, p.noise, p.data)
     assert hx.elbo(*p.model, best, *p.data) == pytest.approx(collapsed, abs=1e-7)
     for seed in range(5):

@@ -101,9 +101,7 @@ def tensor_expected(fn, mean, variance, step=0.2, reach=8.5):
     """`E fn(f)` over C <= 3 independent Gaussians, trapezoidal in C dimensions; fn maps (..., C) to (...)."""
     z = np.arange(-reach, reach + step / 2, step)
     w = step * stats.norm.pdf(z)
-    f = np.stack(
-        np.meshgrid(*(m + np.sqrt(v) * z for m, v in zip(mean, variance, strict=True)), indexing="ij"), -1
-    )
+    f = np.stack(np.meshgrid(*(m + np.sqrt(v) * z for m, v in zip(mean, variance, strict=True)), indexing="ij"), -1)
     total = fn(f)
     for _ in mean:
         total = total @ w

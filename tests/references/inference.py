@@ -80,12 +80,7 @@ def expected(log_prob, mean, variance):
     """`E log_prob(y_n, f)` over `f ~ N(mean_n, variance_n)`, by the trapezoidal rule on +-12 standard deviations."""
     z, volume = np.linspace(-12, 12, 4001, retstep=True)
     density = volume * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    return np.array(
-        [
-            density @ log_prob(n, m + np.sqrt(v) * z)
-            for n, (m, v) in enumerate(zip(mean, variance, strict=True))
-        ]
-    )
+    return np.array([density @ log_prob(n, m + np.sqrt(v) * z) for n, (m, v) in enumerate(zip(mean, variance, strict=True))])
 
 
 # --- posteriors -------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def test_pandas_frames_by_column(data):
     x, y, v = data
     frame = pd.DataFrame({"t": x, "flux": y, "w": v})
     assert_same(hx.summarize(frame, "flux", weights="w", **OPTIONS), hx.summarize(x, y, weights=v, **OPTIONS))
-    with pytest.raises(ValueError, match="no column 'flix'.*'flux'"):
+    with pytest.raises(ValueError, match=r"no column 'flix'.*'flux'"):
         hx.summarize(frame, "flix", **OPTIONS)
 
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.optimize import minimize
 
 import harmix as hx
-from harmix.inference.collapsed import collapse
 from harmix.features import make_basis
+from harmix.inference.collapsed import collapse
 from harmix.parameters import from_free, to_free
 from harmix.summary.grid import chebyshev, chebyshev_nodes, lagrange, make_grid, moments, resolved_phase
 from harmix.summary.guard import OutOfBandError
@@ -117,7 +117,7 @@ def test_resolved_phase_is_the_edge_of_the_tolerance():
     for p, tolerance in ((48, 1e-10), (16, 1e-6)):
         xi = np.linspace(-1, 1, 777)
         error = lambda kappa: np.max(
-            np.abs(np.exp(1j * kappa * chebyshev_nodes(p)) @ lagrange(p) @ chebyshev(xi, p) - np.exp(1j * kappa * xi))  # noqa: B023
+            np.abs(np.exp(1j * kappa * chebyshev_nodes(p)) @ lagrange(p) @ chebyshev(xi, p) - np.exp(1j * kappa * xi))
         )
         kappa = resolved_phase(p, tolerance)
         assert error(0.99 * kappa) <= 1.01 * tolerance <= error(1.1 * kappa)
@@ -171,7 +171,8 @@ def test_a_domain_fits_the_grid_and_refuses_data_outside():
     x = np.linspace(0, 1, 400)
     summary = hx.summarize(x, x, max_frequency=30.0, domain=(0.0, 1.0))
     low, high = summary.domain
-    assert low[0] > 0.0 and high[0] < 1.0 + 1e-8
+    assert low[0] > 0.0
+    assert high[0] < 1.0 + 1e-8
     with pytest.raises(ValueError, match=r"outside domain.*1\.5"):
         hx.summarize(np.append(x, 1.5), np.append(x, 0.0), max_frequency=30.0, domain=(0.0, 1.0))
 

@@ -49,9 +49,7 @@ def prepare(out: Path) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(
-            f"cannot make the directory {out} ({error.strerror}); choose another one with --out."
-        ) from None
+        raise OSError(f"cannot make the directory {out} ({error.strerror}); choose another one with --out.") from None
     if not os.access(out, os.W_OK):
         raise OSError(f"cannot write to the directory {out}; choose another one with --out.")
     return out
@@ -76,8 +74,7 @@ def save_json(path: Path, result: dict[str, Any]) -> dict[str, Any]:
     """Writes figures as JSON, with the versions that computed them, and returns what the file holds."""
     result = {
         **result,
-        "versions": {name: version(name) for name in ("jax", "numpy", "scipy")}
-        | {"python": platform.python_version()},
+        "versions": {name: version(name) for name in ("jax", "numpy", "scipy")} | {"python": platform.python_version()},
     }
     text = json.dumps(result, indent=2, default=_plain, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")

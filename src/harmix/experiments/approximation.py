@@ -62,9 +62,7 @@ class _Unconstrained(eqx.Module):
 
     centers: Float[Array, "P 1"]
     log_windows: Float[Array, "P 1"]
-    log_lengthscales: Float[
-        Array, "1 1"
-    ]  # shared: a Gram matrix is then one product, ten times faster to fit
+    log_lengthscales: Float[Array, "1 1"]  # shared: a Gram matrix is then one product, ten times faster to fit
     frequencies: Float[Array, "P Q 1"]
     factor: Float[Array, "P Q Q 2"]  # real and imaginary part
 
@@ -76,9 +74,7 @@ class _Unconstrained(eqx.Module):
         )
 
 
-def _start(
-    domain: tuple[float, float], frequency: Callable[[np.ndarray], np.ndarray], P: int, Q: int, seed: int
-) -> Any:
+def _start(domain: tuple[float, float], frequency: Callable[[np.ndarray], np.ndarray], P: int, Q: int, seed: int) -> Any:
     """Evenly spaced components that add up to about variance 1, at the local frequencies."""
     rng = np.random.default_rng(seed)
     centers = np.linspace(*domain, P)
@@ -164,8 +160,7 @@ def fit(
         "stopped": str(found.message),
         "seconds": time.perf_counter() - started,
         "parameters": {
-            name: np.asarray(getattr(kernel, name))
-            for name in ("centers", "windows", "lengthscales", "frequencies", "weights")
+            name: np.asarray(getattr(kernel, name)) for name in ("centers", "windows", "lengthscales", "frequencies", "weights")
         },
     }
     return kernel, report

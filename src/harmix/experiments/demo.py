@@ -78,9 +78,7 @@ def draw(chirp: Dataset, kernel: HarmonizableMixture, *, resolution: int = 401) 
     matrix.set_title("A kernel for it: covariance of two times", loc="left", fontweight="bold")
 
     plots.wigner(kernel, x, np.linspace(0, BAND, resolution), ax=picture, unit="s")
-    picture.plot(
-        x, chirp.truth.frequency(x)[:, 0], "--", color=INK, lw=1.2, label="true frequency of the signal"
-    )
+    picture.plot(x, chirp.truth.frequency(x)[:, 0], "--", color=INK, lw=1.2, label="true frequency of the signal")
     picture.plot(
         kernel.centers[2:-2, 0],
         kernel.frequencies[2:-2, 0, 0],

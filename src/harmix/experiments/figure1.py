@@ -38,9 +38,7 @@ from harmix.kernels import (
 
 EXTENT = 1.0  # x runs from -EXTENT to EXTENT
 BAND = 8.0  # frequencies from -BAND to BAND, cycles per input unit
-WINDOW = (
-    0.35  # standard deviation of the windows, over x for the GSD and over the lag for the Wigner distribution
-)
+WINDOW = 0.35  # standard deviation of the windows, over x for the GSD and over the lag for the Wigner distribution
 DOMAIN = (-2.5, 2.5)  # where the numerical spectra look; the window is 8e-12 at its ends
 ROWS = ("kernel", "Wigner distribution", "GSD, real part", "GSD, imaginary part")
 # Below this fraction of the other part, a part of the GSD is rounding.
@@ -194,11 +192,7 @@ def check(axes: Sequence[Axes], column: Column) -> dict[str, Any]:
     return {
         "about": column.about,
         "wigner": {
-            "source": f"lag window, sd {lag_window}"
-            if lag_window
-            else "numeric"
-            if column.wigner
-            else "closed form",
+            "source": f"lag window, sd {lag_window}" if lag_window else "numeric" if column.wigner else "closed form",
             "largest": _largest(axes[1]),
             "marginal_error": np.max(np.abs(shown(axes[1]).sum(axis=0) * step - variance)) / np.max(variance),
         },
@@ -232,10 +226,7 @@ def run(out: Path, *, seed: int = 0, resolution: int = 201) -> dict[str, Any]:
     with style():
         family = columns()
         figure = draw(family, resolution=resolution)
-        checks = {
-            c.label: check(figure.axes[i : len(ROWS) * len(family) : len(family)], c)
-            for i, c in enumerate(family)
-        }
+        checks = {c.label: check(figure.axes[i : len(ROWS) * len(family) : len(family)], c) for i, c in enumerate(family)}
         save_picture(figure, out / "figure1.png")
         drawn = time.perf_counter()
         gsm = approximation.gsm_kernel()

@@ -48,7 +48,8 @@ class Features(eqx.Module):
 
     def scale(self, kernel: Kernel, kuu: Blocks) -> Float[Array, " M"]:
         """The natural standard deviation of each feature: what it is divided by before factorising, and what jitter is
-        relative to. By default its prior standard deviation."""
+        relative to. By default its prior standard deviation.
+        """
         return safe_sqrt(kuu.diagonal())
 
 

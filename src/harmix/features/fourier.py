@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Inexact
 from harmix.features.base import Features, safe_sqrt
 from harmix.kernels.base import Kernel, Scaled, Sum
 from harmix.kernels.harmonizable import Component, HarmonizableMixture
-from harmix.linalg import Blocks, apply, inverse, log_normal, product, quadratic
+from harmix.linalg import Blocks, inverse, log_normal, product, quadratic
 from harmix.parameters import parameter, real
 from harmix.waves import cos_sin, turn_back
 
@@ -88,7 +88,8 @@ def transform_covariance(
 
 def _matmul(a: Float[Array, "m Q"], b: Float[Array, "Q n"]) -> Float[Array, "m n"]:
     """`a @ b` as a matrix product even for Q = 1, where XLA would rather multiply, and then compute b (waves and all) again
-    for each of the m rows."""
+    for each of the m rows.
+    """
     if a.shape[1] == 1:
         a, b = jnp.pad(a, ((0, 0), (0, 1))), jnp.pad(b, ((0, 1), (0, 0)))
     return a @ b
@@ -144,7 +145,8 @@ class FourierFrequencies(Features):
 
     def scale(self, kernel: Kernel, kuu: Blocks) -> Float[Array, " M"]:
         """The standard deviation of `f^(w)`, for its cosine and its sine alike: near w = 0 the sine has no variance of its
-        own, and jitter relative to this scale damps it."""
+        own, and jitter relative to this scale damps it.
+        """
         components, _ = self._components(kernel)
         deviation = safe_sqrt(jax.vmap(transform_variance)(components, self.frequencies))
         return (jnp.stack([deviation, deviation], axis=1) if components.real else deviation).reshape(-1)

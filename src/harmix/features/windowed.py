@@ -48,20 +48,21 @@ class WindowedFourier(Features):
 
     def kuu(self, kernel: Kernel) -> Blocks:
         """The sum over spectral Gaussians; cosines and sines are uncorrelated."""
-        return Blocks(sum(real_prior(c, self.frequencies) for c in self._windowed(kernel)))
+        return Blocks(jnp.sum(jnp.stack([real_prior(c, self.frequencies) for c in self._windowed(kernel)]), axis=0))
 
     def kuf(self, kernel: Kernel, X: Float[Array, "n D"]) -> Float[Array, "M n"]:
         """Cosine features, then sine features."""
-        total = 0.0
-        for component in self._windowed(kernel):
-            parts = transform_covariance(component, self.frequencies, X - self.center, divided_by_window=True)
-            total = total + jnp.concatenate(parts)
-        return total
+        x = X - self.center
+        rows = [
+            jnp.concatenate(transform_covariance(c, self.frequencies, x, divided_by_window=True))
+            for c in self._windowed(kernel)
+        ]
+        return jnp.sum(jnp.stack(rows), axis=0)
 
     def scale(self, kernel: Kernel, kuu: Blocks) -> Float[Array, " M"]:
         """The standard deviation of the complex coefficient, for cosine and sine alike."""
-        variance = sum(transform_variance(c, self.frequencies) for c in self._windowed(kernel))
-        return jnp.tile(safe_sqrt(variance), 2)
+        variances = [transform_variance(c, self.frequencies) for c in self._windowed(kernel)]
+        return jnp.tile(safe_sqrt(jnp.sum(jnp.stack(variances), axis=0)), 2)
 
 
 def gaussian_waves(kernel: Kernel, D: int) -> list[tuple[Array, Array, Array]]:

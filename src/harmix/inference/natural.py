@@ -64,7 +64,7 @@ def step(
         def root_after(rho: Array) -> Array:
             return inverse_root(Blocks((1 - rho) * old.blocks + rho * target))
 
-        def too_far(state: tuple[Array, Array]) -> Array:
+        def too_far(state: tuple[Array, Any]) -> Array:
             return ~jnp.all(jnp.isfinite(root_after(state[0]))) & (state[1] < _HALVINGS)
 
         start = (jnp.asarray(rho, dtype=h.dtype), 0)
@@ -153,14 +153,14 @@ class Trained(NamedTuple):
     features: Features
     likelihood: Likelihood
     q: VariationalGaussian
-    history: Float[Array, " rounds"]
+    history: Float[np.ndarray, " rounds"]
 
 
-def make_round(optimiser: optax.GradientTransformation, step_size: float, n_total: float) -> Callable[..., Any]:
+def make_round(optimiser: optax.GradientTransformation, step_size: Any, n_total: float) -> Callable[..., Any]:
     """One round on trusted arguments: a natural-gradient step for q, then an Adam step for everything else."""
 
     def one_round(free: Any, static: Any, q: VariationalGaussian, state: Any, X: Array, y: Array) -> tuple[Any, ...]:
-        def negative(free: Any, q: VariationalGaussian) -> tuple[Array, None]:
+        def negative(free: Any, q: VariationalGaussian) -> Array:
             kernel, features, likelihood = from_free(eqx.combine(free, static))
             return -bound(kernel, features, likelihood, q, X, y, n_total)[0]
 
@@ -231,7 +231,8 @@ def train_alternating(
         batch_size if batch_size is not None and batch_size < n else None,
     )
     require_finite("the bound in train_alternating", history, jnp.zeros(()))
-    return Trained(*model, q, np.asarray(history))
+    kernel, features, likelihood = model
+    return Trained(kernel, features, likelihood, q, np.asarray(history))
 
 
 @eqx.filter_jit

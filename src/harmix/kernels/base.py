@@ -16,7 +16,6 @@ from harmix.arguments import points
 from harmix.parameters import check_shapes, nonnegative, parameter
 from harmix.precision import entry_point
 
-
 # Where a product of two Gaussian spectra has fallen to 1e-9: sqrt(2 log 1e9) deviations of sqrt(2) s, halved between them.
 GAUSSIAN_REACH = 4.6
 
@@ -234,8 +233,8 @@ class Sum(Kernel):
 
     def bandwidth(self, D: int) -> Float[Array, " D"] | None:
         """The widest of the terms."""
-        bands = [k.bandwidth(D) for k in self.kernels]
-        return None if any(b is None for b in bands) else jnp.max(jnp.stack(bands), axis=0)
+        bands = _bandwidths(self.kernels, D)
+        return None if bands is None else jnp.max(bands, axis=0)
 
     def _add(self, of: Callable[[Kernel], Array]) -> Array:
         total = of(self.kernels[0])
@@ -288,8 +287,8 @@ class Product(Kernel):
 
     def bandwidth(self, D: int) -> Float[Array, " D"] | None:
         """Spectra of products are convolutions: bands add."""
-        bands = [k.bandwidth(D) for k in self.kernels]
-        return None if any(b is None for b in bands) else jnp.sum(jnp.stack(bands), axis=0)
+        bands = _bandwidths(self.kernels, D)
+        return None if bands is None else jnp.sum(bands, axis=0)
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Inexact[Array, "n1 n2"]:
         """The elementwise product of the Gram matrices (positive semidefinite by Schur)."""
@@ -310,7 +309,7 @@ class Scaled(Kernel):
     """`factor * k` with a factor that is not negative."""
 
     factor: Float[Array, ""] = parameter("factor", nonnegative, "")
-    kernel: Kernel
+    kernel: Kernel  # type: ignore[misc]  # Equinox fields with a converter have no default, which mypy does not see
 
     def __check_init__(self) -> None:
         _require_kernels(self.kernel)
@@ -356,6 +355,12 @@ def _require_kernels(*kernels: Any) -> None:
     for kernel in kernels:
         if not isinstance(kernel, Kernel):
             raise TypeError(f"only kernels can be combined, got {kernel!r}.")
+
+
+def _bandwidths(kernels: tuple[Kernel, ...], D: int) -> Float[Array, "k D"] | None:
+    """Of several kernels; None where one does not say."""
+    bands = [b for k in kernels if (b := k.bandwidth(D)) is not None]
+    return jnp.stack(bands) if len(bands) == len(kernels) else None
 
 
 def common_input_dim(kernels: tuple[Kernel, ...]) -> int | None:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Complex, Float, Inexact
 from harmix.arguments import is_concrete, numeric_array, show
 from harmix.kernels.base import GAUSSIAN_REACH, Kernel, NoClosedFormError
 from harmix.linalg import inverse, log_normal, normal, quadratic, scale_both_sides
-from harmix.parameters import ROUNDING, Domain, check_shapes, hermitian, nonnegative_or_psd, parameter, real, spread
+from harmix.parameters import ROUNDING, hermitian, nonnegative_or_psd, parameter, real, spread
 from harmix.precision import in_float64
 from harmix.waves import cis, cos_sin
 
@@ -144,13 +144,14 @@ class LocallyStationaryGaussian(Kernel):
 
     def check_generalized_density(self) -> None:
         """Refuses a window without end: then the kernel does not fall off along x = x' (in some direction)."""
-        if is_concrete(self.sigma1) and is_concrete(self.lag):
-            if np.min(_eigenvalues(self.sigma1, np.sqrt(_diagonal(self.sigma2)))) <= _ENDLESS:
-                raise NoClosedFormError(
-                    f"LocallyStationaryGaussian with sigma1 = {show(self.sigma1)} does not fall off in every direction: "
-                    "there its generalised spectral measure lies on the diagonal w = xi and has no density in the plane. "
-                    "Use harmix.spectral.wigner, or harmix.spectral.numeric, which sees the kernel through a window."
-                )
+        if not (is_concrete(self.sigma1) and is_concrete(self.lag)):
+            return
+        if np.min(_eigenvalues(self.sigma1, np.sqrt(_diagonal(self.sigma2)))) <= _ENDLESS:
+            raise NoClosedFormError(
+                f"LocallyStationaryGaussian with sigma1 = {show(self.sigma1)} does not fall off in every direction: "
+                "there its generalised spectral measure lies on the diagonal w = xi and has no density in the plane. "
+                "Use harmix.spectral.wigner, or harmix.spectral.numeric, which sees the kernel through a window."
+            )
 
     def _component(self, D: int) -> Component:
         widen = lambda V: jnp.broadcast_to(V, (D,)) if V.ndim == 0 else V
@@ -240,8 +241,7 @@ class HarmonizableMixture(Kernel):
             (1, 1)
         """
         x, g = (
-            numeric_array(name, value, allow_boolean=False)
-            for name, value in (("centers", centers), ("scalings", scalings))
+            numeric_array(name, value, allow_boolean=False) for name, value in (("centers", centers), ("scalings", scalings))
         )
         if x.ndim != 2 or g.ndim != 2 or g.shape[0] not in (1, x.shape[0]) or g.shape[1] != x.shape[1]:
             raise ValueError(
@@ -287,8 +287,8 @@ class HarmonizableMixture(Kernel):
         P = self.centers.shape[0]
         spectral = lambda V: jax.vmap(inverse)(V**2 if V.ndim == 2 else V) / (4 * jnp.pi**2)
         parts = (spectral(self.windows), spectral(self.lengthscales), self.frequencies, self.weights)
-        batched = (jnp.broadcast_to(a, (P, *a.shape[1:])) for a in parts)
-        return jax.vmap(lambda *each: Component(*each, real=self.real))(*batched)
+        batched = tuple(jnp.broadcast_to(a, (P, *a.shape[1:])) for a in parts)
+        return jax.vmap(lambda V1, C, mu, B: Component(V1, C, mu, B, self.real))(*batched)
 
     def bandwidth(self, D: int) -> Float[Array, " D"]:
         """Of the widest component."""
@@ -302,9 +302,9 @@ class HarmonizableMixture(Kernel):
             shared = jax.tree.map(lambda a: a[0], self.components)
             return shared.stationary_factor(X1, X2) * (stack(left) @ stack(right).T)
         components = self.components
-        total = 0.0
+        total = jnp.zeros(())
         for p in range(self.centers.shape[0]):
-            component = jax.tree.map(lambda a: a[p], components)  # noqa: B023
+            component = jax.tree.map(lambda a: a[p], components)
             total = total + component.gram(X1 - self.centers[p], X2 - self.centers[p])
         return total
 
@@ -350,9 +350,7 @@ class HarmonizableMixtureProduct(Kernel):
     factors: tuple[HarmonizableMixture, ...]
 
     @in_float64
-    def __init__(
-        self, centers: Any, windows: Any, lengthscales: Any, frequencies: Any, weights: Any, *, real: bool = True
-    ):
+    def __init__(self, centers: Any, windows: Any, lengthscales: Any, frequencies: Any, weights: Any, *, real: bool = True):
         names = ("centers", "windows", "lengthscales", "frequencies")
         given = (centers, windows, lengthscales, frequencies)
         arrays = [numeric_array(n, a, allow_boolean=False) for n, a in zip(names, given, strict=True)]
@@ -365,10 +363,12 @@ class HarmonizableMixtureProduct(Kernel):
         B = numeric_array("weights", weights, allow_complex=True, allow_boolean=False)
         if B.ndim not in (3, 4) or (B.ndim == 4 and B.shape[-1] != D):
             raise ValueError(f"weights must have shape (P, Q, Q) or (P, Q, Q, D) with D = {D}, got {B.shape}.")
-        self.factors = tuple(
-            HarmonizableMixture(*(a[..., d : d + 1] for a in arrays), B if B.ndim == 3 else B[..., d], real=real)
-            for d in range(D)
-        )
+
+        def factor(d: int) -> HarmonizableMixture:
+            x, W, l, mu = (a[..., d : d + 1] for a in arrays)
+            return HarmonizableMixture(x, W, l, mu, B if B.ndim == 3 else B[..., d], real=real)
+
+        self.factors = tuple(map(factor, range(D)))
 
     @property
     def input_dim(self) -> int | None:
@@ -426,8 +426,7 @@ def _split(name1: str, sigma1: Any, name2: str, sigma2: Any) -> tuple[Array, Arr
     ndim = max(V1.ndim, V2.ndim)
     if ndim > 2 or len({size for V in (V1, V2) for size in V.shape}) > 1:
         raise ValueError(
-            f"{name1} and {name2} must be numbers, (D,) or (D, D) with the same D, got shapes "
-            f"{V1.shape} and {V2.shape}."
+            f"{name1} and {name2} must be numbers, (D,) or (D, D) with the same D, got shapes {V1.shape} and {V2.shape}."
         )
     if ndim == 2:
         D = (V1 if V1.ndim == 2 else V2).shape[-1]

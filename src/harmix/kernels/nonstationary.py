@@ -26,6 +26,7 @@ class Function(eqx.Module):
     fn: Callable[[Array], Any] = eqx.field(static=True)
 
     def __call__(self, x: Array) -> Any:
+        """The function itself."""
         return self.fn(x)
 
 
@@ -122,9 +123,7 @@ class GeneralizedSpectral(Kernel):
 
     def diagonal(self, X: Float[Array, "n D"]) -> Float[Array, " n"]:
         """`|Psi(x)|^2 = 2 + 2 cos 2 pi (w_q1 - w_q2).x`."""
-        return self._sum(
-            lambda a, w, g: a * self.base.diagonal(X * g) * (2 + 2 * jnp.cos(2 * jnp.pi * X @ (w[0] - w[1])))
-        )
+        return self._sum(lambda a, w, g: a * self.base.diagonal(X * g) * (2 + 2 * jnp.cos(2 * jnp.pi * X @ (w[0] - w[1]))))
 
     def generalized_density(self, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Complex[Array, "m1 m2"]:
         """`sum_q a_q sum_ij (S_h((w - w_qi) / g, (xi - w_qj) / g) + S_h((w + w_qi) / g, (xi + w_qj) / g)) / (2 prod g^2)`."""
@@ -144,7 +143,7 @@ class GeneralizedSpectral(Kernel):
         """`sum_q a_q / prod g sum_ij cos(2 pi (w_qi - w_qj).x) W_h(x o g, (w -+ (w_qi + w_qj) / 2) / g) / 2`."""
 
         def term(a: Array, mu: Array, g: Array) -> Array:
-            total = 0.0
+            total = jnp.zeros((x.shape[0], w.shape[0]))
             for i, j, beat in ((0, 0, 1.0), (1, 1, 1.0), (0, 1, 2 * jnp.cos(2 * jnp.pi * x @ (mu[0] - mu[1])))):
                 middle = (mu[i] + mu[j]) / 2
                 sides = self.base.wigner(x * g, (w - middle) / g) + self.base.wigner(x * g, (w + middle) / g)
@@ -205,17 +204,13 @@ class GeneralizedSpectralMixture(Kernel):
         counts = len(self.weight_fns), len(self.frequency_fns), len(self.lengthscale_fns)
         if len(set(counts)) > 1:
             raise ValueError(
-                "weight_fns, frequency_fns and lengthscale_fns must have the same length Q, got {}, {} and {}.".format(
-                    *counts
-                )
+                "weight_fns, frequency_fns and lengthscale_fns must have the same length Q, got {}, {} and {}.".format(*counts)
             )
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Float[Array, "n1 n2"]:
         """The covariance matrix."""
         total = jnp.zeros((X1.shape[0], X2.shape[0]))
-        for weight, frequency, lengthscale in zip(
-            self.weight_fns, self.frequency_fns, self.lengthscale_fns, strict=True
-        ):
+        for weight, frequency, lengthscale in zip(self.weight_fns, self.frequency_fns, self.lengthscale_fns, strict=True):
             l1, l2 = (_values("lengthscale_fns", lengthscale, X, 1, X.shape[1]) for X in (X1, X2))
             (c1, s1), (c2, s2) = (self._waves(weight, frequency, X) for X in (X1, X2))
             total = total + _gibbs(X1, X2, l1, l2) * (c1[:, None] * c2 + s1[:, None] * s2)
@@ -313,7 +308,7 @@ class LocallyStationary(Kernel):
     """
 
     envelope_fn: Callable[[Array], Any] = _function("envelope_fn")
-    stationary: Stationary
+    stationary: Stationary  # type: ignore[misc]  # a field with a converter has no default, which mypy does not see
 
     def __check_init__(self) -> None:
         if not isinstance(self.stationary, Stationary):

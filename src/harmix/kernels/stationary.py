@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Inexact
 
@@ -186,8 +187,8 @@ class SpectralMixture(Stationary):
     def density(self, w: Float[Array, "m D"]) -> Float[Array, " m"]:
         """A mixture of Gaussians at `+mu_q` and `-mu_q`."""
         V = self.scales**2 if self.scales.ndim == 2 else self.scales
-        centred = eqx.filter_vmap(lambda mu, V_q: (normal(w - mu, V_q), normal(w + mu, V_q)))(self.frequencies, V)
-        return _both_signs(*centred, self.weights)
+        plus, minus = jax.vmap(lambda mu, V_q: (normal(w - mu, V_q), normal(w + mu, V_q)))(self.frequencies, V)
+        return _both_signs(plus, minus, self.weights)
 
 
 class SpectralMixtureProduct(Stationary):
@@ -291,7 +292,8 @@ class StationaryGeneralizedSpectral(Stationary):
             plus = self.base.density((w - mu) / g) / volume
             return plus, self.base.density((w + mu) / g) / volume if self.real else plus
 
-        return _both_signs(*eqx.filter_vmap(peaks)(self.frequencies, self.scalings), self.weights)
+        plus, minus = jax.vmap(peaks)(self.frequencies, self.scalings)
+        return _both_signs(plus, minus, self.weights)
 
 
 def require_dim(name: str, kernel: Kernel, input_dim: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -168,7 +168,7 @@ class Bernoulli(Likelihood):
         0.5
     """
 
-    link: Literal["probit", "logit"] = eqx.field(static=True, default="probit")
+    link: str = eqx.field(static=True, default="probit")
 
     def __check_init__(self) -> None:
         if self.link not in ("probit", "logit"):

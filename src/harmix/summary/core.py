@@ -95,21 +95,20 @@ class Summary(eqx.Module):
             self.sum_log_weights + other.sum_log_weights,
         )
         if self.grid is None:
-            parts = (jnp.concatenate([getattr(self, n), getattr(other, n)]) for n in ("nodes", "a", "b"))
-            return Summary(*parts, *sums, None, jnp.zeros(()), None)
+            nodes, a, b = (jnp.concatenate([getattr(self, n), getattr(other, n)]) for n in ("nodes", "a", "b"))
+            return Summary(nodes, a, b, *sums, None, jnp.zeros(()), None)
         weights = (jnp.stack([s.a, s.b], axis=1).reshape(s.panels.shape[0], -1, 2) for s in (self, other))  # type: ignore[union-attr]
         panels, total = merge((np.asarray(self.panels), np.asarray(other.panels)), tuple(map(np.asarray, weights)))
-        a, b = total.reshape(-1, 2).T
-        b = b if self.is_complex or other.is_complex else b.real
-        return on_grid(self.grid, panels, a.real, b, sums, max(float(self.error), float(other.error)))
+        both = total.reshape(-1, 2)
+        observed = both[:, 1] if self.is_complex or other.is_complex else both[:, 1].real
+        return on_grid(self.grid, panels, both[:, 0].real, observed, sums, max(float(self.error), float(other.error)))
 
 
-def on_grid(
-    grid: Grid, panels: np.ndarray, a: np.ndarray, b: np.ndarray, sums: tuple[Any, Any, Any], error: float
-) -> Summary:
+def on_grid(grid: Grid, panels: np.ndarray, a: np.ndarray, b: np.ndarray, sums: tuple[Any, Any, Any], error: float) -> Summary:
     """A summary from its parts."""
-    arrays = (grid.nodes(panels), a, b, *sums)
-    return Summary(*map(jnp.asarray, arrays), jnp.asarray(panels), jnp.asarray(error, float), grid)
+    n, squares, logs = map(jnp.asarray, sums)
+    arrays = jnp.asarray(grid.nodes(panels)), jnp.asarray(a), jnp.asarray(b)
+    return Summary(*arrays, n, squares, logs, jnp.asarray(panels), jnp.asarray(error, float), grid)
 
 
 def merge(panels: tuple[np.ndarray, ...], values: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -14,9 +14,7 @@ from harmix.summary.sources import Partial, _chunk, _columns, combine, contribut
 _FAN_IN = 8
 
 
-def summarize_dask(
-    X: Any, y: Any, weights: Any, columns: Any, grid_for: Callable[[int], Grid]
-) -> tuple[Grid, Partial]:
+def summarize_dask(X: Any, y: Any, weights: Any, columns: Any, grid_for: Callable[[int], Grid]) -> tuple[Grid, Partial]:
     """The grid and the total contribution of a dask array or data frame.
 
     Args:
@@ -27,6 +25,7 @@ def summarize_dask(
         grid_for: makes the grid for a number of dimensions.
     """
     import dask
+    import dask.array
 
     if hasattr(X, "to_delayed") and hasattr(X, "columns"):
         inputs, target, weight = _columns(list(X.columns), y, weights, columns)
@@ -39,7 +38,9 @@ def summarize_dask(
     else:
         X = X.reshape(-1, 1) if X.ndim == 1 else X
         X = X.rechunk({1: -1})
-        arrays = [a if hasattr(a, "to_delayed") else dask.array.from_array(np.asarray(a)) for a in (y, weights) if a is not None]
+        arrays = [
+            a if hasattr(a, "to_delayed") else dask.array.from_array(np.asarray(a)) for a in (y, weights) if a is not None
+        ]
         arrays = [a.rechunk({0: X.chunks[0]}) for a in arrays]
         grid = grid_for(X.shape[1])
 

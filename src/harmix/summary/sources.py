@@ -101,8 +101,8 @@ def contribution(
             raise ValueError(f"{name} must be finite, got {values[row]} in row {row} of a chunk; remove such rows first.")
     if v is not None and np.min(v) <= 0:
         raise ValueError(f"weights must be positive, got {np.min(v)}; leave out observations of no weight.")
-    if bounds is not None and (np.any(X < bounds[0]) or np.any(X > bounds[1])):
-        worst = X[np.flatnonzero(np.any((X < bounds[0]) | (X > bounds[1]), axis=1))[0]]
+    if bounds is not None and (np.any(bounds[0] > X) or np.any(bounds[1] < X)):
+        worst = X[np.flatnonzero(np.any((bounds[0] > X) | (bounds[1] < X), axis=1))[0]]
         raise ValueError(f"X has points outside domain {bounds[0]} to {bounds[1]}, such as {worst}; enlarge domain.")
     parts = [y.real, y.imag] if np.iscomplexobj(y) else [y]
     weighted = parts if v is None else [v * part for part in parts]
