@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from features import draws
 from features.draws import SCALES
+from references.kernels import formula
 
 import harmix as hx
 
@@ -54,8 +55,9 @@ def frequencies(rng, D, P=P, M=M, top=1.5):
     return w[..., None] * rng.choice([-1, 1], (P, M, D)) / SCALES[:D]
 
 
-def sample(rng, K, noise):
-    """Observations of the process with covariance K."""
+def sample(rng, k, X, noise):
+    """Observations of the process; its covariance by the formula, which needs no compilation."""
+    K = formula(k)(X[:, None], X[None, :])
     V = K + noise * np.eye(len(K))
     white = rng.normal(size=len(K))
     if np.iscomplexobj(K):
@@ -72,4 +74,4 @@ def problem(kind, D=1, seed=0, noise=0.1, n=N, **kwargs):
     k = kernel(rng, kind, D, **kwargs)
     features = hx.features.FourierFrequencies(frequencies(rng, D, P=len(k.centers)))
     X = places(rng, D, n)
-    return Problem(k, features, noise, X, sample(rng, k(X), noise))
+    return Problem(k, features, noise, X, sample(rng, k, X, noise))

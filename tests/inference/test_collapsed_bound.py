@@ -89,7 +89,7 @@ def test_a_weight_of_three_stands_for_three_equal_observations_but_for_a_constan
 def test_complex_data_of_a_process_with_a_real_kernel_have_twice_a_real_bound(kind):
     # Real and imaginary part are independent, each with half the covariance and half the noise.
     p = problem(kind)
-    y = p.y + 1j * sample(np.random.default_rng(5), p.kernel(p.X), p.noise)
+    y = p.y + 1j * sample(np.random.default_rng(5), p.kernel, p.X, p.noise)
     half = eqx.tree_at(lambda k: k.weights, p.kernel, np.asarray(p.kernel.weights) / 2)
     parts = [hx.collapsed_bound(half, p.features, p.noise / 2, (p.X, part)) for part in (y.real, y.imag)]
     assert hx.collapsed_bound(p.kernel, p.features, p.noise, (p.X, y)) == pytest.approx(sum(parts), rel=1e-8)
@@ -155,7 +155,7 @@ def test_the_bound_is_never_above_the_evidence(kind, D, layout, log_noise, log_s
     u = hx.features.FourierFrequencies(some_frequencies(rng, D, kind, layout))
     s2, X = 10**log_noise, places(rng, D)
     if from_model:
-        y = sample(rng, k(X), s2)
+        y = sample(rng, k, X, s2)
     else:
         y = 10**log_size * (rng.normal(size=N) + (1j * rng.normal(size=N) if kind == "complex" else 0))
     exact = hx.log_marginal_likelihood(k, s2, X, y)
@@ -203,7 +203,7 @@ def test_some_hundred_frequencies_reach_the_evidence_in_two_dimensions(kind):
     mu, B = rng.uniform(-0.4, 0.4, (1, 2, 2)) / S, kernel(rng, kind, 2, P=1).weights
     k = hx.kernels.HarmonizableMixture([0.3 * S], [0.4 * S], [1.5 * S], mu, B, real=kind != "complex")
     X = places(rng, 2)
-    p = Problem(k, hx.features.FourierFrequencies(lattice(k, 2, 11, 1.6)), 0.1, X, sample(rng, k(X), 0.1))
+    p = Problem(k, hx.features.FourierFrequencies(lattice(k, 2, 11, 1.6)), 0.1, X, sample(rng, k, X, 0.1))
     assert_reached(p, p.features)
 
 
@@ -224,7 +224,7 @@ def test_the_bound_does_not_drop_the_pseudo_covariance_of_the_features(kind):
     k = kernel(rng, kind, 1, P=1)
     k = hx.kernels.HarmonizableMixture([[0.0]], k.windows, k.lengthscales, k.frequencies, k.weights)
     X, s2 = places(rng, 1), 0.1
-    y = sample(rng, k(X), s2)
+    y = sample(rng, k, X, s2)
     w = np.linspace(0.1, 1.5, 7)[:, None]
     circular, pseudo = (hx.spectral.generalized_density(k, w, xi) for xi in (w, -w))
     Kuf = hx.features.kuf(hx.features.FourierFrequencies(w[None]), k, X)

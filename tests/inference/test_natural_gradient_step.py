@@ -27,21 +27,19 @@ def distance(q, other):
 # --- Gaussian noise ---------------------------------------------------------------------------------------------------
 
 
-@each_kind
-def test_one_step_of_size_one_lands_on_the_collapsed_bound_from_anywhere(kind):
-    for D in (1, 2):
-        p = problem(kind, D)
-        collapsed = hx.collapsed_bound(p.kernel, p.features, p.noise, p.data)
-        Kuu, Kuf, _ = p.covariances
-        m, S = reference.optimal_q(Kuu, Kuf, p.noise, p.y)
-        for seed in range(3):
-            q = hx.natural_gradient_step(*p.model, random_q(p, seed=seed), *p.data)
-            assert abs(hx.elbo(*p.model, q, *p.data) - collapsed) <= 1e-8
-            found_m, found_S = of_u(q, Kuu)
-            np.testing.assert_allclose(found_m, m, rtol=0, atol=1e-7 * np.max(np.abs(m)))
-            np.testing.assert_allclose(found_S, S, rtol=0, atol=1e-7 * np.max(np.abs(Kuu)))
-        again = hx.natural_gradient_step(*p.model, q, *p.data)
-        assert distance(q, again) <= 1e-9
+@pytest.mark.parametrize(("kind", "D"), [("real", 1), ("Hermitian", 2), ("complex", 1)])
+def test_one_step_of_size_one_lands_on_the_collapsed_bound_from_anywhere(kind, D):
+    p = problem(kind, D)
+    collapsed = hx.collapsed_bound(p.kernel, p.features, p.noise, p.data)
+    Kuu, Kuf, _ = p.covariances
+    m, S = reference.optimal_q(Kuu, Kuf, p.noise, p.y)
+    for seed in range(5):
+        q = hx.natural_gradient_step(*p.model, random_q(p, seed=seed), *p.data)
+        assert abs(hx.elbo(*p.model, q, *p.data) - collapsed) <= 1e-8
+        found_m, found_S = of_u(q, Kuu)
+        np.testing.assert_allclose(found_m, m, rtol=0, atol=1e-7 * np.max(np.abs(m)))
+        np.testing.assert_allclose(found_S, S, rtol=0, atol=1e-7 * np.max(np.abs(Kuu)))
+    assert distance(q, hx.natural_gradient_step(*p.model, q, *p.data)) <= 1e-9
 
 
 @each_kind
@@ -123,22 +121,20 @@ def assert_is_the_definition(p, likelihood, y, q, rho):
         np.testing.assert_allclose(covariance(new, c), S[c], rtol=0, atol=1e-8 * np.max(np.abs(S)))
 
 
-@pytest.mark.parametrize("rho", [0.1, 1.0])
 @each_kind
-def test_the_step_is_the_definition_for_gaussian_noise(kind, rho):
+def test_the_step_is_the_definition_for_gaussian_noise(kind):
     p = problem(kind)
-    assert_is_the_definition(p, p.model[2], p.y, random_q(p), rho)
+    assert_is_the_definition(p, p.model[2], p.y, random_q(p), rho=0.3)
 
 
 @pytest.mark.parametrize(
     ("likelihood", "labels"),
     [
-        (hx.likelihoods.Bernoulli("probit"), lambda y: (y > 0) + 0.0),
         (hx.likelihoods.Poisson(), lambda y: np.floor(np.abs(y))),
         (hx.likelihoods.StudentT(4.0, 0.5), lambda y: y),
         (hx.likelihoods.Softmax(3), lambda y: np.arange(N) % 3.0),
     ],
-    ids=["Bernoulli", "Poisson", "Student-t", "Softmax"],
+    ids=["Poisson", "Student-t", "Softmax"],
 )
 def test_the_step_is_the_definition_for_other_likelihoods(likelihood, labels):
     p = problem("real")
@@ -146,10 +142,9 @@ def test_the_step_is_the_definition_for_other_likelihoods(likelihood, labels):
     assert_is_the_definition(p, likelihood, labels(p.y), q, rho=0.05)
 
 
-@each_kind
-def test_a_small_step_of_a_block_q_is_the_definition_to_first_order(kind):
+def test_a_small_step_of_a_block_q_is_the_definition_to_first_order():
     # Blocks move one after the other, each seeing those before; that is of second order in the step.
-    p = problem(kind)
+    p = problem("Hermitian")
     q, rho = random_q(p, "block"), 1e-5
     new = hx.natural_gradient_step(*p.model, q, *p.data, step_size=rho)
     dense = eqx.tree_at(lambda q: q.root, q, block_diagonal_root(q))
@@ -171,13 +166,12 @@ def block_diagonal_root(q):
 # --- minibatches and safety -------------------------------------------------------------------------------------------
 
 
-@each_kind
-def test_a_minibatch_that_stands_for_twice_its_data_is_the_data_twice(kind):
-    p = problem(kind)
+def test_a_minibatch_that_stands_for_twice_its_data_is_data_with_half_the_noise():
+    p = problem("complex")
     q = random_q(p)
-    scaled = hx.natural_gradient_step(*p.model, q, *p.data, step_size=0.4, n_total=2 * N)
-    twice = (np.concatenate([a, a]) for a in p.data)
-    assert distance(scaled, hx.natural_gradient_step(*p.model, q, *twice, step_size=0.4)) <= 1e-10
+    twice = hx.natural_gradient_step(*p.model, q, *p.data, step_size=0.4, n_total=2 * N)
+    less_noise = hx.natural_gradient_step(*p._replace(noise=p.noise / 2).model, q, *p.data, step_size=0.4)
+    assert distance(twice, less_noise) <= 1e-10
 
 
 @pytest.mark.parametrize("structure", ["dense", "block"])

@@ -15,8 +15,8 @@ import harmix as hx
 
 numeric = hx.spectral.numeric
 TOLERANCE = {1: 1e-10, 2: 1e-6}
-# In two dimensions one variant of each kind; the smoothest Matern, the others take a minute.
-FLAT = [name for name in WIGNER if name in ("SquaredExponential", "Matern five halves", "Sum") or "full" in name]
+# In two dimensions one variant of each kind.
+FLAT = [name for name in WIGNER if name in ("SquaredExponential", "Sum") or "full" in name]
 FLAT_GENERALIZED = ["LocallyStationaryGaussian full", "HarmonizableMixture complex", "Scaled"]
 
 
@@ -30,7 +30,9 @@ def domain(D, reach):
     return -reach * SCALES[:D], (reach + 1) * SCALES[:D]
 
 
-@pytest.mark.parametrize(("name", "D"), [*((n, 1) for n in DENSITY), *((n, 2) for n in FLAT if n in DENSITY)])
+@pytest.mark.parametrize(
+    ("name", "D"), [*((n, 1) for n in DENSITY), *((n, 2) for n in FLAT if n in DENSITY), ("Matern five halves", 2)]
+)
 def test_the_density_agrees_with_the_closed_form(name, D):
     rng = np.random.default_rng(D)
     k, w = draw(name, rng, D), frequencies(rng, 5, D)
@@ -158,13 +160,13 @@ def test_a_windowed_wigner_distribution_agrees_with_the_reference(name):
     assert error(numeric.wigner(k, x, w, domain=(-3.0, 5.0), window=s), expected) <= 1e-10
 
 
-@pytest.mark.parametrize("hurst", [0.3, 0.5, 0.8])
+@pytest.mark.parametrize("hurst", [0.3, 0.8])
 def test_a_kernel_that_lives_on_half_a_line_is_asked_for_nothing_else(hurst):
     k, w, s = hx.kernels.InvertedFractionalBrownian(hurst), np.array([0.0, 0.4]), 0.5
     # In the middle and the lag, where the cusp at t = 0 is at an end; t = r^4 takes the power of it away.
     r, q = quadrature.ball([1.0], 1.5, 400)
     t, q = r**3 * np.abs(r), q * 4 * np.abs(r[:, 0]) ** 3
-    middles, dc = quadrature.box(1.5, 8.5, 400)
+    middles, dc = quadrature.box(1.5, 8.5, 200)
     h = lambda x: np.exp(-np.sum((x - 5.0) ** 2, axis=-1) / (2 * s**2))
     windowed = lambda x, y: np.where(np.minimum(x, y)[..., 0] > 0.5, h(x) * formula(k)(x, y) * h(y), 0.0)
     W = quadrature.wigner(windowed, middles, np.array([[0.0], [0.2], [0.4]]), (t, q))
@@ -235,7 +237,7 @@ def test_high_frequencies_are_resolved():
 
 @pytest.mark.parametrize("D", [1, 2])
 def test_a_kernel_much_narrower_than_the_domain_is_found(D):
-    l = 0.005 * SCALES[:D]
+    l = {1: 0.001, 2: 0.02}[D] * SCALES[:D]
     k, w = hx.kernels.SquaredExponential(1.0, l), np.zeros((1, D))
     assert error(numeric.density(k, w, domain=domain(D, 1.0)), hx.spectral.density(k, w)) <= TOLERANCE[D]
 

@@ -175,18 +175,21 @@ def crowded(
         Nodes and weights.
     """
 
+    # sinh and exp overflow: beyond these limits their logarithms are straight lines.
     def t_of(z: Array) -> Array:
         half = (z - center) / (2 * blend)
-        return half + jnp.arcsinh(jnp.sinh(half) / crowding)
+        near = jnp.clip(half, -100.0, 100.0)
+        return 2 * half - near + jnp.arcsinh(jnp.sinh(near) / crowding)
 
     first, last = t_of(low), t_of(high)
     step = ((last - first) / count)[..., None]
     t = first[..., None] + step * (np.arange(count) + 0.5)
-    growth = jnp.exp(t)
+    near = jnp.clip(t, -300.0, 300.0)
+    growth = jnp.exp(near)
     rising, falling = crowding[..., None] * growth, crowding[..., None] / growth
-    offset = jnp.log1p(jnp.abs(rising - falling) / (1 + jnp.minimum(rising, falling)))
+    offset = jnp.sign(t) * jnp.log1p(jnp.abs(rising - falling) / (1 + jnp.minimum(rising, falling))) + t - near
     slope = rising / (1 + rising) + falling / (1 + falling)
-    return center[..., None] + blend * jnp.sign(t) * offset, step * blend * slope
+    return center[..., None] + blend * offset, step * blend * slope
 
 
 def peaked_rule(

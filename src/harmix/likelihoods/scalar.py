@@ -132,12 +132,11 @@ class StudentT(Likelihood):
 
         args = (self.df, self.scale**2, y, mean, nonnegative(variance))
         df, s2, *_ = stopped = jax.lax.stop_gradient(args)
-        # Right end: Gamma's tail, as x - log(1 + x) >= t for x = t + sqrt(2 t). Left end: beyond -log(1 + (v
-        # + r^2)/s2) the integrand falls like exp((df + 1) u / 2).
-        t = 2 * _FALL / df
-        right = jnp.log1p(t + jnp.sqrt(2 * t)) + jnp.zeros_like(y)
+        # Gamma's tails, as x - log(1 + x) >= t and w - (1 - e^{-w}) >= t for x = w = t + sqrt(2 t); to the left of
+        # -log(1 + (v + r^2)/s2) the integrand is that of df + 1.
+        end = lambda df: 2 * _FALL / df + jnp.sqrt(4 * _FALL / df)
         spread = (stopped[4] + (stopped[2] - stopped[3]) ** 2) / s2
-        left = -jnp.log1p(spread) - 2 * _FALL / (df + 1)
+        right, left = jnp.log1p(end(df)) + jnp.zeros_like(y), -jnp.log1p(spread) - end(df + 1)
 
         # Narrow down to where the integrand is: for a large df a peak of width sqrt(2/df) in a long range.
         for _ in range(3):
@@ -227,8 +226,9 @@ def log_ndtr(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """
     far = x < -20
     near = jnp.where(far, -20.0, x)
+    right = near > 0
     tail = 0.5 * erfc(jnp.abs(near) / math.sqrt(2))
-    close = jnp.where(near > 0, jnp.log1p(-tail), jnp.log(tail))
+    close = jnp.where(right, jnp.log1p(-tail), jnp.log(jnp.where(right, 1.0, tail)))
     # Phi(x) = exp(-x^2/2) / (-x sqrt(2 pi)) (1 - 1/x^2 + 3/x^4 - 15/x^6 + ...)
     away = jnp.where(far, x, -20.0)
     inverse_square, series = 1 / away**2, jnp.zeros_like(x)

@@ -78,9 +78,13 @@ class Softmax(Likelihood):
     def expected_log_prob(
         self, y: Float[Array, " n"], mean: Float[Array, "n C"], variance: Float[Array, "n C"]
     ) -> Float[Array, " n"]:
-        """`-int phi_y (1 - prod_{k != y} phi_k) du`."""
+        """`m_y - m_t - int phi_t (1 - prod_{k != t} phi_k) du`, t the class of the highest mean.
+
+        That is the formula for t and `E (f_y - f_t)`: the integrand has no plateau between the steps of y and t.
+        """
         self._check(mean, variance)
-        return _by_point(_expected_log_prob, TRAINING_NODES, mean, variance, y)
+        step = self._is(y) * 1.0 - _is_top(mean)
+        return jnp.sum(step * mean, axis=1) + _by_point(_expected_log_prob_of_top, TRAINING_NODES, mean, variance)
 
     @entry
     def predict(
@@ -106,16 +110,11 @@ class Softmax(Likelihood):
         """
         self._check(mean, variance)
         m, v = jax.lax.stop_gradient(mean), nonnegative(jax.lax.stop_gradient(variance))
-        # y and t as indicators: JAX cannot compile argmax inside a function that a 32-bit process compiles.
-        classes = jnp.arange(self.n_classes)
-        y_is = classes == y[:, None]
-        highest = jnp.where(m == jnp.max(m, axis=1, keepdims=True), classes, self.n_classes)
-        t_is = classes == jnp.min(highest, axis=1, keepdims=True)
-        step = y_is * 1.0 - t_is  # of one unit in y and against t, zero if they are the same
+        step = self._is(y) * 1.0 - _is_top(m)  # of one unit in y and against t, zero if they are the same
         gap, spread = -jnp.sum(step * m, axis=1), jnp.sum(step**2 * v, axis=1)
         a = jnp.where(gap < spread, gap / jnp.where(gap < spread, spread, 1.0), jnp.sign(gap))[:, None]
 
-        exponents = y_is - a * step
+        exponents = self._is(y) - a * step
         integral = _by_point(_tilted_probability, PREDICTION_NODES, mean + a * step * variance, variance, exponents)
         moved = jnp.sum(a * step * mean + 0.5 * (a * step) ** 2 * variance, axis=1)
         return moved + jnp.log(jnp.maximum(integral, 1e-300))
@@ -130,6 +129,9 @@ class Softmax(Likelihood):
         good = (y == np.floor(y)) & (y >= 0) & (y < self.n_classes)
         must = f"y must be an integer from 0 to {self.n_classes - 1} (n_classes={self.n_classes})"
         return None if good.all() else f"{must}, {first_bad(y, good)}; number the classes from 0: {_REMEDY}"
+
+    def _is(self, y: Float[Array, " n"]) -> Array:
+        return jnp.arange(self.n_classes) == y[:, None]
 
     def _check(self, mean: Array, variance: Array) -> None:
         for name, value in (("mean", mean), ("variance", variance)):
@@ -147,24 +149,32 @@ def _pick(values: Float[Array, "*n C"], label: Array) -> Float[Array, "*n"]:
 _BLOCK = 2**17  # 1 MB of nodes at a time stays in the cache, and is twice as fast as all at once
 
 
+def _is_top(mean: Float[Array, "*n C"]) -> Array:
+    """The first class of highest mean (JAX cannot compile argmax inside what a 32-bit process compiles)."""
+    classes = jnp.arange(mean.shape[-1])
+    highest = mean == jnp.max(mean, axis=-1, keepdims=True)
+    return classes == jnp.min(jnp.where(highest, classes, classes.size), axis=-1, keepdims=True)
+
+
 def _by_point(rule: Callable[..., Array], nodes: tuple[int, int], mean: Array, variance: Array, *y: Array) -> Array:
     """`rule` for every point, as many points at a time as keep its arrays of nodes below `_BLOCK` entries."""
     block = max(1, _BLOCK // (mean.shape[1] * math.prod(nodes)))
     return jax.lax.map(lambda point: rule(nodes, *point), (mean, nonnegative(variance), *y), batch_size=block)
 
 
-def _expected_log_prob(nodes: tuple[int, int], mean: Float[Array, " C"], variance: Float[Array, " C"], y: Array) -> Array:
-    mine = jnp.arange(mean.size) == y.astype(int)
+def _expected_log_prob_of_top(
+    nodes: tuple[int, int], mean: Float[Array, " C"], variance: Float[Array, " C"]
+) -> Float[Array, ""]:
     m, v = jax.lax.stop_gradient(mean), jax.lax.stop_gradient(variance)
-    others = jnp.where(mine, -jnp.inf, m)
-    top = jnp.max(others)
-    first = -jnp.max(jnp.where(mine, -jnp.inf, m + _tail_above(v)))
-    last = jnp.sum(jnp.where(mine, _tail_below(v) - m, 0.0))
-    u, weights = _outer_rule(first, last, top, m, v, mine | (others == top), nodes[0])
+    top = _is_top(m)
+    rival = jnp.max(jnp.where(top, -jnp.inf, m))
+    first = -jnp.max(jnp.where(top, -jnp.inf, m + _tail_above(v)))
+    last = jnp.sum(jnp.where(top, _tail_below(v) - m, 0.0))
+    u, weights = _outer_rule(first, last, rival, m, v, top | (m == rival), nodes[0])
 
     complement = _expect(_gumbel_tail, (), u, mean, variance, nodes[1])
-    own = 1 - jnp.sum(jnp.where(mine[:, None], complement, 0.0), axis=0)
-    rest = jnp.where(mine[:, None], 0.0, complement)
+    own = 1 - jnp.sum(jnp.where(top[:, None], complement, 0.0), axis=0)
+    rest = jnp.where(top[:, None], 0.0, complement)
     # 1 - prod(1 - q_k) without cancellation: q_1 + (1 - q_1) q_2 + ...
     anyone = jnp.sum(rest * _product_before(1 - rest), axis=0)
     return -jnp.sum(weights * own * anyone)
@@ -233,9 +243,9 @@ def _tail_below(v: Array) -> Array:
 
 
 def _outer_rule(
-    first: Array, last: Array, top: Array, mean: Array, variance: Array, steps: Array, count: int
+    first: Array, last: Array, highest: Array, mean: Array, variance: Array, steps: Array, count: int
 ) -> tuple[Array, Array]:
-    """Trapezoidal rule from `first` to `last` for a function of u that falls off as `e^u` to the left of `-top`.
+    """Trapezoidal rule from `first` to `last` for a function of u that falls off as `e^u` to the left of `-highest`.
 
     In `u = a + L (s - e^{-s})` it falls off doubly exponentially, which takes half as many nodes. The scale L
     follows the widest of the `steps` to be resolved, and nodes crowd around the narrowest.
@@ -243,7 +253,7 @@ def _outer_rule(
     width = jnp.sqrt(1 + 0.25 * variance)
     narrow, L = jnp.min(jnp.where(steps, width, jnp.inf)), jnp.max(jnp.where(steps, width, 0.0))
     place = -jnp.max(jnp.where(steps & (width == narrow), mean, -jnp.inf))
-    a = -top - 2 * L
+    a = -highest - 2 * L
     s_of = lambda u: (u - a) / L + _wright_omega((a - u) / L)
     center = s_of(place)
     # du/ds = L (1 + e^{-s}), and the bend of a step is pi/2 wide at the least
