@@ -8,7 +8,7 @@ come with their prior covariance `Kuu`, their covariance `Kuf` with the process,
 
 import numpy as np
 
-from references.quadrature import box, wave
+from references.quadrature import box, generalized_density, wave
 
 
 def log_normal(y, V, complex_valued):
@@ -105,21 +105,15 @@ def sparse_posterior(Kuu, Kus, Kss, m, S):
 
 def transform_covariance(k, w, X, lo, hi, n, window=lambda s: 1.0, origin=0.0):
     """`cov(int h(s) f(s) e^{-2 pi i w.(s - c)} ds, f(x))`, `(m, n)`; `k` is a function of points, `origin` is c."""
-    s, volume = box(lo, hi, n)
-    values = k(s[:, None], X[None, :])
-    return volume * wave(-w, s - origin) @ (values * np.reshape(window(s) * np.ones(len(s)), (-1, 1)))
+    s, volumes = box(lo, hi, n)
+    return wave(-w, s - origin) @ ((volumes * window(s))[:, None] * k(s[:, None], X[None, :]))
 
 
 def transform_prior(k, w, xi, lo, hi, n, window=lambda s: 1.0, origin=0.0, rows=64):
     """`E[L(w) conj L(xi)]` of the same integrals, `(m1, m2)`."""
-    s, volume = box(lo, hi, n)
-    h = window(s) * np.ones(len(s))
-    total = 0.0
-    for start in range(0, len(s), rows):
-        some = slice(start, start + rows)
-        values = k(s[some, None], s[None, :]) * h[some, None] * h[None, :]
-        total = total + wave(-w, s[some] - origin) @ values @ wave(xi, s - origin).T
-    return volume**2 * total
+    s, volumes = box(lo, hi, n)
+    shifted = lambda x, y: k(x + origin, y + origin)
+    return generalized_density(shifted, w, xi, (s - origin, volumes * window(s)), rows)
 
 
 def parts(transform):
