@@ -56,11 +56,12 @@ def entry(method: Callable[P, T]) -> Callable[P, T]:
 class Likelihood(eqx.Module):
     """The distribution of an observation y given the latent f, an immutable pytree of its parameters.
 
-    To write one, subclass and give `log_prob`. Everything else then follows by quadrature; override what has
-    a closed form. Two things only the author can know: `moments`, the mean and variance of y given f, which
-    `predict` needs; and `bend`, where `log_prob` turns sharply, which lets `expected_log_prob` use a quarter
-    of the nodes and stay accurate under a wide Gaussian. `log_density` by quadrature is converged for
-    likelihoods log-concave in f; others override it.
+    To write one, subclass and give `log_prob` and `moments`, the mean and variance of y given f. Everything
+    else then follows by quadrature; override what has a closed form. One more thing only the author can know
+    is `bend`, where `log_prob` turns sharply: it lets `expected_log_prob` use a quarter of the nodes and stay
+    accurate under a wide Gaussian. `log_density` by quadrature is converged for likelihoods log-concave in f;
+    others override it. The quadrature is over one latent: a likelihood of several gives `expected_log_prob`,
+    `log_density` and `predict` itself, as `Softmax` does.
 
     All methods are vectorised over data, differentiable to any order in means, variances and parameters, and
     safe for variances from 0 to 1e6. Those given here, and all of the likelihoods in harmix, take lists and
@@ -71,6 +72,8 @@ class Likelihood(eqx.Module):
         >>> class Laplace(hx.likelihoods.Likelihood):
         ...     def log_prob(self, y, f):
         ...         return -jnp.abs(y - f) - jnp.log(2.0)
+        ...     def moments(self, f):
+        ...         return f, 2.0 * jnp.ones_like(f)
         >>> Laplace().log_density([0.0], [0.0], [1.0]).shape
         (1,)
     """
@@ -79,6 +82,11 @@ class Likelihood(eqx.Module):
 
     def __check_init__(self) -> None:
         check_shapes(self)
+        if self.n_latent != 1 and (missing := [k for k in _OVER_ONE_LATENT if getattr(type(self), k) is _OVER_ONE_LATENT[k]]):
+            raise TypeError(
+                f"{type(self).__name__} has {self.n_latent} latents, and {', '.join(missing)} of Likelihood are for one: "
+                "override them."
+            )
 
     # --- what an author writes ------------------------------------------------------------------------------
 
@@ -86,17 +94,14 @@ class Likelihood(eqx.Module):
     def log_prob(self, y: Float[Array, "*#n"], f: Float[Array, "*n"]) -> Float[Array, "*n"]:
         """`log p(y | f)`, elementwise; `f` has one more axis `(..., C)` if there are C > 1 latents."""
 
+    @abc.abstractmethod
+    def moments(self, f: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """Mean and variance of y given f, elementwise; `(..., C)` of the one-hot label if there are C > 1 latents."""
+
     @property
     def n_latent(self) -> int:
         """C, the number of independent latent functions."""
         return 1
-
-    def moments(self, f: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-        """Mean and variance of y given f, elementwise."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say what mean and variance y has given f: define "
-            "moments(self, f), or override predict(self, mean, variance)."
-        )
 
     def bend(self, y: Float[Array, "*n"]) -> tuple[Any, Any] | None:
         """`(location, width)`: for complex f, `log_prob` is singular at `location +- i width`.
@@ -125,7 +130,6 @@ class Likelihood(eqx.Module):
         Returns:
             `(n,)`.
         """
-        self._require_one_latent()
         y, mean, variance = jnp.broadcast_arrays(y, mean, variance)
         bend = self.bend(y)
         location, width = (mean, jnp.inf) if bend is None else bend
@@ -153,7 +157,6 @@ class Likelihood(eqx.Module):
         Returns:
             `(n,)`.
         """
-        self._require_one_latent()
         y, mean, variance = jnp.broadcast_arrays(y, mean, variance)
         fn, args = self._log_prob_of(y)
         stopped = jax.lax.stop_gradient(args)
@@ -181,7 +184,6 @@ class Likelihood(eqx.Module):
         Returns:
             Mean and variance of y, shaped as `mean`.
         """
-        self._require_one_latent()
         mean, variance = jnp.broadcast_arrays(mean, variance)
         rule = bent_rule(mean, variance, mean, jnp.asarray(jnp.inf), PLAIN_NODES)
         params, static = eqx.partition(self, eqx.is_inexact_array)
@@ -218,12 +220,9 @@ class Likelihood(eqx.Module):
 
         return fn, args
 
-    def _require_one_latent(self) -> None:
-        if self.n_latent != 1:
-            raise NotImplementedError(
-                f"{type(self).__name__} has {self.n_latent} latents, the default methods are for one: "
-                "override expected_log_prob, log_density and predict."
-            )
+
+# What a likelihood of several latents has to give itself.
+_OVER_ONE_LATENT = {name: getattr(Likelihood, name) for name in ("expected_log_prob", "log_density", "predict")}
 
 
 def first_bad(y: np.ndarray, good: np.ndarray) -> str:

@@ -43,6 +43,11 @@ class Gaussian(Likelihood):
         return _log_gaussian(y, f, self.variance)
 
     @entry
+    def moments(self, f: Inexact[Array, "*n"]) -> tuple[Inexact[Array, "*n"], Float[Array, "*n"]]:
+        """f itself and `s2`."""
+        return f, self.variance + jnp.zeros_like(f.real)
+
+    @entry
     def expected_log_prob(
         self, y: Inexact[Array, "*#n"], mean: Inexact[Array, "*#n"], variance: Float[Array, "*#n"]
     ) -> Float[Array, "*n"]:
@@ -108,12 +113,16 @@ class StudentT(Likelihood):
         return y, self.scale * jnp.sqrt(self.df)
 
     @entry
-    def predict(self, mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
-        """The mean (the median, for `df <= 1`) and the sum of the variances (infinite for `df <= 2`)."""
+    def moments(self, f: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """f itself (the median, for `df <= 1`) and the variance of the noise (infinite for `df <= 2`)."""
         finite = self.df > 2
         excess = jnp.where(finite, self.df - 2, 1.0)
-        noise = jnp.where(finite, self.scale**2 * self.df / excess, jnp.inf)
-        return mean, variance + noise
+        return f, jnp.where(finite, self.scale**2 * self.df / excess, jnp.inf) + jnp.zeros_like(f)
+
+    @entry
+    def predict(self, mean: Float[Array, "*n"], variance: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """The mean (the median, for `df <= 1`) and the sum of the variances (infinite for `df <= 2`)."""
+        return mean, variance + self.moments(mean)[1]
 
     @entry
     def log_density(
@@ -178,6 +187,12 @@ class Bernoulli(Likelihood):
         """`log Phi(+-f)` or `log sigmoid(+-f)`."""
         signed = (2 * y - 1) * f
         return log_ndtr(signed) if self.link == "probit" else jax.nn.log_sigmoid(signed)
+
+    @entry
+    def moments(self, f: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """`p = p(y = 1 | f)` and `p (1 - p)`."""
+        log_p = self.log_prob(jnp.ones_like(f), f)
+        return jnp.exp(log_p), -jnp.exp(log_p) * jnp.expm1(log_p)
 
     def bend(self, y: Float[Array, "*n"]) -> tuple[Any, Any]:
         """The zeros nearest to the real line: of Phi at 1.92 +- 2.82i, of `1 + e^{-f}` at +- pi i."""
@@ -263,6 +278,12 @@ class Poisson(Likelihood):
         """`y f - e^f - log y!`."""
         g = f + math.log(self.exposure)
         return y * g - _exp(g) - gammaln(y + 1)
+
+    @entry
+    def moments(self, f: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """The rate, twice."""
+        rate = _exp(f + math.log(self.exposure))
+        return rate, rate
 
     @entry
     def expected_log_prob(

@@ -75,6 +75,12 @@ class Softmax(Likelihood):
         return _pick(f, y) - jax.nn.logsumexp(f, axis=-1)
 
     @entry
+    def moments(self, f: Float[Array, "*n C"]) -> tuple[Float[Array, "*n C"], Float[Array, "*n C"]]:
+        """Mean and variance of the one-hot label: `p = e^f / S` and `p (1 - p)`."""
+        p = jax.nn.softmax(f, axis=-1)
+        return p, p * (1 - p)
+
+    @entry
     def expected_log_prob(
         self, y: Float[Array, " n"], mean: Float[Array, "n C"], variance: Float[Array, "n C"]
     ) -> Float[Array, " n"]:
@@ -157,9 +163,20 @@ def _is_top(mean: Float[Array, "*n C"]) -> Array:
 
 
 def _by_point(rule: Callable[..., Array], nodes: tuple[int, int], mean: Array, variance: Array, *y: Array) -> Array:
-    """`rule` for every point, as many points at a time as keep its arrays of nodes below `_BLOCK` entries."""
-    block = max(1, _BLOCK // (mean.shape[1] * math.prod(nodes)))
-    return jax.lax.map(lambda point: rule(nodes, *point), (mean, nonnegative(variance), *y), batch_size=block)
+    """`rule` for every point, in as few equal blocks as keep its arrays of nodes below `_BLOCK` entries.
+
+    The last point is repeated to make them equal: a smaller block at the end would be compiled a second time.
+    """
+    n = mean.shape[0]
+    count = max(1, math.ceil(mean.size * math.prod(nodes) / _BLOCK))
+    size = math.ceil(n / count)
+    rows = np.minimum(np.arange(count * size), n - 1).reshape(count, size)
+    of_block = lambda block: jax.vmap(lambda *point: rule(nodes, *point))(*block)
+    points = (mean, nonnegative(variance), *y)
+    if count == 1:
+        return of_block(points)
+    values = jax.lax.map(of_block, jax.tree.map(lambda a: a[rows], points))
+    return values.reshape(count * size, *values.shape[2:])[:n]
 
 
 def _expected_log_prob_of_top(
@@ -267,7 +284,5 @@ _BLEND = 1.25
 
 def _wright_omega(x: Array) -> Array:
     """The solution of `w + log w = x`, by Newton's method for log w from the right: it cannot overshoot."""
-    y = jnp.where(x > 1, jnp.log(jnp.maximum(x, 1.0)), x)
-    for _ in range(7):
-        y = y - (y + jnp.exp(y) - x) / (1 + jnp.exp(y))
-    return jnp.exp(y)
+    start = jnp.where(x > 1, jnp.log(jnp.maximum(x, 1.0)), x)
+    return jnp.exp(jax.lax.fori_loop(0, 7, lambda _, y: y - (y + jnp.exp(y) - x) / (1 + jnp.exp(y)), start))
