@@ -1,0 +1,1 @@
+"""Learning: where to start, how to climb, what to average over."""
