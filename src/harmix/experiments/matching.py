@@ -181,7 +181,7 @@ def refine(problem: Problem, mixture: Mixture, *, steps: int, tolerance: float =
     # Levenberg's damping, the same in every coordinate, and not Marquardt's, relative to each one's curvature: many are
     # nearly flat (the window of a component that is wide, the phase of a weight that is small) and must not run away.
     damping, history = 1e-2, [float(_loss(rows, problem))]
-    loss, gradient, curvature = _normal_equations(rows, problem)
+    _, gradient, curvature = _normal_equations(rows, problem)
     taken = 0
     for taken in range(1, steps + 1):
         trial = _step(rows, gradient, curvature, damping)
