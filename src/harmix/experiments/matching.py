@@ -118,8 +118,8 @@ def grow(problem: Problem, P: int, Q: int, *, band: float, seed: int, start: Mix
     candidates = np.column_stack(
         [
             rng.choice(x, CANDIDATES, p=density) + 0.02 * length * rng.standard_normal(CANDIDATES),
-            np.log(length) + rng.uniform(*np.log(_WINDOWS), CANDIDATES),
-            np.log(length) + rng.uniform(*np.log(_LENGTHSCALES), CANDIDATES),
+            np.log(length) + _log_uniform(rng, *_WINDOWS),
+            np.log(length) + _log_uniform(rng, *_LENGTHSCALES),
             band * rng.uniform(0, 1, CANDIDATES) * (rng.uniform(size=CANDIDATES) > _STILL),
             np.ones(CANDIDATES),
         ]
@@ -141,6 +141,10 @@ def grow(problem: Problem, P: int, Q: int, *, band: float, seed: int, start: Mix
     new[:, -1] = np.sqrt(amounts)
     new = functools.reduce(lambda rows, _: _one_frequency_more(rows), range(Q - 1), new)
     return Mixture(new if start is None else np.concatenate([start.rows, new]))
+
+
+def _log_uniform(rng: np.random.Generator, low: float, high: float) -> np.ndarray:
+    return rng.uniform(np.log(low), np.log(high), CANDIDATES)
 
 
 def enrich(mixture: Mixture) -> Mixture:

@@ -161,10 +161,10 @@ def initial_classifier(
     frequencies = FREQUENCY_START * deviation * rng.normal(size=(P, Q, D))
     kernel = HarmonizableMixture(
         centers,
-        np.tile(windows, (P, 1)),
-        np.tile(lengthscales, (P, 1)),
-        frequencies,
-        np.tile(VARIANCE / Q * np.eye(Q), (P, 1, 1)),
+        jnp.tile(windows, (P, 1)),
+        jnp.tile(lengthscales, (P, 1)),
+        jnp.asarray(frequencies),
+        jnp.tile(VARIANCE / Q * jnp.eye(Q), (P, 1, 1)),
     )
     if inducing == "points":
         return kernel, InducingPoints(clusters(M))
@@ -241,7 +241,19 @@ def fit_classifier(
 
     def climb(model: tuple[Any, ...], which: int, iterations: int, before: int = 0) -> VariationalFit:
         report = None if callback is None else lambda i, value: callback(which, before + i, value)
-        return fit_variational(*model, inputs, y, max_iterations=iterations, weights=weights, prior=prior, callback=report)
+        kernel, features, likelihood, q = model
+        return fit_variational(
+            kernel,
+            features,
+            likelihood,
+            q,
+            inputs,
+            y,
+            max_iterations=iterations,
+            weights=weights,
+            prior=prior,
+            callback=report,
+        )
 
     fits: list[VariationalFit] = []
     first = min(FIRST_STAGE, max_iterations) if n_restarts > FINALISTS else max_iterations

@@ -38,7 +38,7 @@ class Record(NamedTuple):
         span: range of the data, `(D,)`.
         highest: frequencies are looked for up to here, `(D,)`.
         variance: mean square of the observations.
-        count: how many they are.
+        size: how many they are.
     """
 
     x: np.ndarray
@@ -48,7 +48,7 @@ class Record(NamedTuple):
     span: np.ndarray
     highest: np.ndarray
     variance: float
-    count: float
+    size: float
 
 
 class Proposal(NamedTuple):
@@ -264,7 +264,7 @@ def propose(
         power = periodogram(record, residual, centers, window, tried)
         gain = prominence(power, tried, 2 * width)
         noisy = gain * np.exp(jitter * rng.standard_normal(gain.shape[1])) if jitter else gain
-        price = np.inf if not drifting else PRICE / np.mean(width)
+        price = float(PRICE / np.mean(width)) if drifting else np.inf
         chosen = path(noisy, tried, edges, price)
         if np.mean(gain[np.arange(P), chosen]) < SIGNIFICANT and len(found) > 1:
             break

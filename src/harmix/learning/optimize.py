@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -132,8 +133,8 @@ def climb(start: Start, summary: Summary, *, iterations: int, stop: Interrupt, r
 
     def negative(v: np.ndarray) -> tuple[float, np.ndarray]:
         with jax.enable_x64(True):  # a thread has settings of its own
-            value, gradient, terms = _value_and_gradient(jnp.asarray(v), start.bands, start.layout, summary)
-            value = float(value)
+            result, gradient, terms = _value_and_gradient(jnp.asarray(v), start.bands, start.layout, summary)
+            value = float(result)
             if value > best["value"] or best["terms"] is None:
                 best.update(value=value, vector=v.copy(), terms=terms)
             return -value, -np.asarray(gradient)
@@ -203,7 +204,7 @@ def _in_threads(
 ) -> list[Climbed]:
     with ThreadPoolExecutor(max(1, min(workers, len(starts)))) as pool:
         tasks = [
-            pool.submit(climb, start, summary, iterations=iterations, stop=stop, report=lambda n, v, i=i: report(i, n, v))
+            pool.submit(climb, start, summary, iterations=iterations, stop=stop, report=functools.partial(report, i))
             for i, start in enumerate(starts)
         ]
         try:

@@ -80,6 +80,9 @@ class _Weighted(Likelihood):
     def log_prob(self, y: Array, f: Array) -> Array:
         return self.weights * self.inner.log_prob(y, f)
 
+    def moments(self, f: Array) -> tuple[Array, Array]:
+        return self.inner.moments(f)  # a row that stands for many is many observations, each distributed as one
+
     def expected_log_prob(self, y: Array, mean: Array, variance: Array) -> Array:
         return self.weights * self.inner.expected_log_prob(y, mean, variance)
 
