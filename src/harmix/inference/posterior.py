@@ -150,6 +150,27 @@ class Posterior(eqx.Module):
 
         return timefrequency.wigner(self, times, frequencies)
 
+    def update(self, data: Any) -> Posterior:
+        """The posterior given further observations, hyperparameters unchanged; the old data are not needed.
+
+        The same as `condition` on all data at once: sums over the data add, `S'^-1 = S^-1 + sum_n v_n A(x_n) A(x_n)^H / s2` (with
+        features; an exact posterior grows by the new rows).
+
+        Args:
+            data: `(X, y)`, `(X, y, weights)` or a `harmix.Summary`, as for `harmix.condition`.
+
+        Example:
+            >>> import harmix as hx
+            >>> k, u = hx.kernels.SquaredExponential(1.0, 1.0), hx.features.InducingPoints([[0.0], [1.0]])
+            >>> post = hx.condition(k, u, 0.1, ([0.0, 0.5], [1.0, 1.5])).update(([1.0], [2.0]))
+            >>> both = hx.condition(k, u, 0.1, ([0.0, 0.5, 1.0], [1.0, 1.5, 2.0]))
+            >>> bool(abs(post.mean([0.7]) - both.mean([0.7])) < 1e-9)
+            True
+        """
+        from harmix.inference.update import updated  # which needs this module
+
+        return updated(self, data)[0]
+
     def _noise(self) -> Float[Array, ""]:
         if self.noise_variance is None:
             raise ValueError("noise=True needs a Gaussian likelihood; use likelihood.predict(mean, variance) instead.")
