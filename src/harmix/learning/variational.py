@@ -86,6 +86,13 @@ class _Weighted(Likelihood):
     def expected_log_prob(self, y: Array, mean: Array, variance: Array) -> Array:
         return self.weights * self.inner.expected_log_prob(y, mean, variance)
 
+    # A likelihood of several latents must have these, used or not.
+    def predict(self, mean: Array, variance: Array) -> tuple[Array, Array]:
+        return self.inner.predict(mean, variance)
+
+    def log_density(self, y: Array, mean: Array, variance: Array) -> Array:
+        return self.weights * self.inner.log_density(y, mean, variance)
+
 
 class _Problem(NamedTuple):
     """What stays while the optimiser moves."""
