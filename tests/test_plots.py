@@ -176,3 +176,104 @@ def test_without_closed_form_and_domain_the_remedy_is_named(draw):
 def test_bad_arguments_are_refused_by_name(call, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         call()
+
+
+# --- what was learned ----------------------------------------------------------------------------------------------------
+
+
+class Line:
+    """A posterior: the mean 2 x, and a deviation that grows with x."""
+
+    mean = staticmethod(lambda x: 2.0 * x)
+    variance = staticmethod(lambda x: (1.0 + x**2) ** 2)
+
+
+class Regressor:
+    """The same, as an estimator of the style of scikit-learn."""
+
+    def predict(self, X, return_std=False):
+        assert return_std
+        return 2.0 * X[:, 0], 1.0 + X[:, 0] ** 2
+
+
+class NoisyRegressor(Regressor):
+    """An estimator whose deviation has noise in it, unless it is told not to."""
+
+    def predict(self, X, return_std=False, *, noise=True):
+        mean, deviation = super().predict(X, return_std)
+        return mean, deviation + 100.0 * noise
+
+
+@pytest.mark.parametrize("model", [Line(), Regressor(), NoisyRegressor()])
+def test_the_posterior_is_a_line_in_its_band(ax, model):
+    assert plots.posterior(model, X, data=([[0.0], [1.0]], [3.0, 4.0]), level=0.6826894921370859, ax=ax, unit="s") is ax
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), np.stack([X, 2 * X], axis=1))
+    np.testing.assert_array_equal(ax.lines[1].get_xydata(), [[0, 3], [1, 4]])
+    (band,) = ax.collections
+    corners = band.get_paths()[0].vertices
+    for x in (X[0], X[7]):
+        edges = np.unique(corners[np.isclose(corners[:, 0], x), 1].round(9))
+        np.testing.assert_allclose(edges, [2 * x - 1 - x**2, 2 * x + 1 + x**2], atol=1e-6)
+    assert (ax.get_xlabel(), band.get_label()) == ("$x$ (s)", "68% band")
+
+
+def test_what_is_no_posterior_is_refused(ax):
+    with pytest.raises(TypeError, match="must have mean and variance, or predict"):
+        plots.posterior(3.0, X, ax=ax)
+    with pytest.raises(ValueError, match="level"):
+        plots.posterior(Line(), X, level=90.0, ax=ax)
+    complex_line = type("Complex", (Line,), {"mean": staticmethod(lambda x: 1j * x)})()
+    with pytest.raises(TypeError, match="complex process"):
+        plots.posterior(complex_line, X, ax=ax)
+
+
+class Halves:
+    """Two classes on either side of the line x_0 = 0.5."""
+
+    classes_ = np.array(["left", "right"])
+
+    def predict_proba(self, X):
+        right = 1 / (1 + np.exp(-20 * (X[:, 0] - 0.5)))
+        return np.stack([1 - right, right], axis=1)
+
+
+class Thirds:
+    classes_ = np.array([3, 5, 9])
+
+    def predict_proba(self, X):
+        return np.eye(3)[np.clip(np.floor(3 * X[:, 0]).astype(int), 0, 2)]
+
+
+SQUARE = np.array([[0.0, 0.0], [1.0, 1.0], [0.9, 0.1], [0.4, 0.6]])
+
+
+def test_the_boundary_of_two_classes_is_where_they_are_equally_likely(ax):
+    assert plots.decision_boundary(Halves(), SQUARE, ["left", "right", "right", "left"], ax=ax, resolution=61) is ax
+    mesh, contours = ax.collections
+    assert mesh.get_clim() == (0, 1)
+    middle = contours.get_paths()[1].vertices
+    np.testing.assert_allclose(middle[:, 0], 0.5, atol=0.01)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["left", "right"]
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), SQUARE[[0, 3]])
+
+
+def test_three_classes_have_a_colour_each(ax):
+    plots.decision_boundary(Thirds(), SQUARE, [3, 9, 9, 5], ax=ax, resolution=40)
+    (image,) = ax.images
+    shades = np.unique(np.asarray(image.get_array()).reshape(-1, 3).round(6), axis=0)
+    assert len(shades) == 3
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["3", "5", "9"]
+    with pytest.raises(ValueError, match="resolution"):
+        plots.decision_boundary(Thirds(), SQUARE, resolution=1)
+
+
+def test_training_shows_every_restart_and_the_chosen_one_in_front(ax):
+    from types import SimpleNamespace
+
+    runs = [SimpleNamespace(name=n, objective=np.array(v)) for n, v in (("a", [-9.0, -5, -4, -3.5]), ("b", [-9.0, -2.0]))]
+    result = SimpleNamespace(restarts=runs, chosen=0)
+    assert plots.training(SimpleNamespace(result_=result), ax=ax) is ax
+    assert [line.get_label() for line in ax.lines] == ["b", "a (chosen)"]
+    np.testing.assert_array_equal(ax.lines[1].get_xydata(), [[1, -9], [2, -5], [3, -4], [4, -3.5]])
+    with pytest.raises(TypeError, match="restarts"):
+        plots.training(3.0, ax=ax)

@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Inexact
 
 from harmix.arguments import points, positive_number
@@ -130,7 +131,7 @@ class Posterior(eqx.Module):
         return spectrogram_of(stacked, [1.0], times, frequencies, level=level)
 
     @entry_point
-    def wigner(self, times: Any, frequencies: Any) -> Float[Array, "T F"]:
+    def wigner(self, times: Any, frequencies: Any) -> Float[Array | np.ndarray, "T F"]:
         """The expected Wigner-Ville distribution `int E[f(x + t / 2) conj f(x - t / 2) | y] exp(-2 pi i w t) dt`.
 
         Args:
