@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from harmix import spectral as spectral
     from harmix.inference.collapsed import collapsed_bound as collapsed_bound
     from harmix.inference.exact import log_marginal_likelihood as log_marginal_likelihood
+    from harmix.inference.mixture import MixturePosterior as MixturePosterior
     from harmix.inference.natural import natural_gradient_step as natural_gradient_step
     from harmix.inference.natural import train_alternating as train_alternating
     from harmix.inference.posterior import Posterior as Posterior
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from harmix.inference.stochastic import VariationalGaussian as VariationalGaussian
     from harmix.inference.stochastic import elbo as elbo
     from harmix.inference.stochastic import posterior as posterior
+    from harmix.learning.fit import FitResult as FitResult
+    from harmix.learning.fit import fit as fit
     from harmix.summary import Summary as Summary
     from harmix.summary import summarize as summarize
 
@@ -29,12 +32,15 @@ __version__ = "0.1.0"
 
 _MODULES = ("datasets", "features", "kernels", "likelihoods", "plots", "spectral")
 _HOMES = {
+    "FitResult": "harmix.learning.fit",
+    "MixturePosterior": "harmix.inference.mixture",
     "Posterior": "harmix.inference.posterior",
     "Summary": "harmix.summary",
     "VariationalGaussian": "harmix.inference.stochastic",
     "collapsed_bound": "harmix.inference.collapsed",
     "condition": "harmix.inference.posterior",
     "elbo": "harmix.inference.stochastic",
+    "fit": "harmix.learning.fit",
     "log_marginal_likelihood": "harmix.inference.exact",
     "natural_gradient_step": "harmix.inference.natural",
     "posterior": "harmix.inference.stochastic",

@@ -85,8 +85,8 @@ def packets(kernel: Kernel) -> list[Packets] | None:
 
 def _stationary(a: Float[Array, " P"], mu: Float[Array, " P"], lag: Float[Array, " P"]) -> Packets:
     """`sum_p a_p exp(-2 pi^2 C_p t^2) cos(2 pi mu_p t)`."""
-    component = Component(jnp.zeros_like(lag)[:, None], lag[:, None], mu[:, None, None], a[:, None, None], real=True)
-    return _packets(component, jnp.zeros_like(a))
+    one = lambda C, w, b: Component(jnp.zeros(1), C[None], w[None, None], b[None, None], real=True)
+    return _packets(jax.vmap(one)(lag, mu, a), jnp.zeros_like(a))
 
 
 def _packets(component: Component, centers: Float[Array, " P"]) -> Packets:

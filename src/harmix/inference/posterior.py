@@ -26,6 +26,13 @@ from harmix.summary import Summary, as_summary, observations
 LARGEST_JOINT = 10_000
 
 
+def positive_count(name: str, value: Any) -> int:
+    """A whole number above zero."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}.")
+    return value
+
+
 class Posterior(eqx.Module):
     """The process given data: `f(x) = A(x)^H u + rest`, `u ~ N(mean_weights, root root^H)`.
 
@@ -93,8 +100,7 @@ class Posterior(eqx.Module):
                 f"X has {X.shape[0]} points, and joint samples need their full covariance: give at most {LARGEST_JOINT}, "
                 "or use mean and variance, which work in chunks."
             )
-        if not isinstance(n, int) or n < 1:
-            raise ValueError(f"n must be a positive integer, got {n!r}.")
+        n = positive_count("n", n)
         key = jax.random.key(key) if isinstance(key, int) else key
         samples, jitter = _sample(self, key, X, n, self._noise() if noise else jnp.zeros(()))
         require_finite("Posterior.sample", samples, jitter)
@@ -149,7 +155,7 @@ class Posterior(eqx.Module):
         """
         from harmix.inference import timefrequency
 
-        return timefrequency.wigner(self, times, frequencies)
+        return jnp.asarray(timefrequency.wigner(self, times, frequencies))
 
     def update(self, data: Any) -> Posterior:
         """The posterior given further observations, hyperparameters unchanged; the old data are not needed.

@@ -16,11 +16,14 @@ import numpy as np
 from scipy.cluster.vq import kmeans2
 
 from harmix.learning.models import Layout
+from harmix.summary import Summary
 
 # A line must stand out by this much (see `prominence`), on average over windows.
 SIGNIFICANT = 4.0
 # What a line pays for a change of its frequency by the spectral width of a window, in the same unit.
 PRICE = 1.0
+# A trend with less than this share of the variance is left out.
+NO_TREND = 0.02
 # Lines closer than so many spectral widths of a window are one.
 MERGED = 3.0
 # At most so many frequencies are tried.
@@ -28,27 +31,58 @@ LONGEST_SCAN = 3000
 
 
 class Record(NamedTuple):
-    """Data as initialisation sees them: weighted places with mean values.
+    """Data as initialisation sees them: sums over the data are sums over places, `sum_n F(x_n) y_n = sum_g F(x_g) b_g`.
 
     Attributes:
         x: `(G, D)`.
-        v: weight of each place, `(G,)`: how many observations it stands for.
-        y: mean observation there, `(G,)`.
+        a: how many observations each place stands for, `(G,)`; negative ones too where data are compressed.
+        b: the sum of those observations, `(G,)`.
         low: lowest corner, `(D,)`.
         span: range of the data, `(D,)`.
         highest: frequencies are looked for up to here, `(D,)`.
         variance: mean square of the observations.
-        size: how many they are.
+        exact: whether places are data, so that neighbours can be compared.
     """
 
     x: np.ndarray
-    v: np.ndarray
-    y: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
     low: np.ndarray
     span: np.ndarray
     highest: np.ndarray
     variance: float
-    size: float
+    exact: bool
+
+
+def record_of(summary: Summary, max_frequency: np.ndarray | None = None) -> Record:
+    """What initialisation needs of a summary.
+
+    Args:
+        summary: exact or compressed.
+        max_frequency: up to where frequencies are looked for, `(D,)`; by default half the mean sampling rate outside gaps, and
+            what a compressed summary resolves.
+    """
+    a = np.asarray(summary.a)
+    used = a != 0
+    x, a, b = np.asarray(summary.nodes)[used], a[used], np.asarray(summary.b)[used]
+    low, high = x.min(axis=0), x.max(axis=0)
+    span = np.where(high > low, high - low, 1.0)
+    if max_frequency is None:
+        max_frequency = half_sampling_rate(x) if summary.grid is None else 0.5 * np.asarray(summary.grid.max_frequency)
+    variance = max(float(summary.sum_squares) / max(float(np.sum(a)), 1e-300), 1e-300)
+    return Record(x, a, b, low, span, np.maximum(max_frequency, 0.5 / span), variance, summary.grid is None)
+
+
+def half_sampling_rate(x: np.ndarray) -> np.ndarray:
+    """Half the mean sampling rate `(D,)`; in one dimension without its gaps, in more as if on a grid."""
+    n, D = x.shape
+    if D > 1:
+        return 0.5 * n ** (1 / D) / np.maximum(np.ptp(x, axis=0), 1e-300)
+    spacing = np.diff(np.unique(x[:, 0]))
+    if len(spacing) == 0:
+        return np.zeros(1)
+    dense = spacing[spacing <= 6 * np.median(spacing)]
+    return np.array([0.5 / np.mean(dense)])
 
 
 class Proposal(NamedTuple):
@@ -88,14 +122,12 @@ def natural_window(record: Record, P: int) -> np.ndarray:
     return record.span / max(P ** (1 / D) - 1, 1.0)
 
 
-def periodogram(
-    record: Record, residual: np.ndarray, centers: np.ndarray, window: np.ndarray, frequencies: np.ndarray
-) -> np.ndarray:
+def periodogram(record: Record, b: np.ndarray, centers: np.ndarray, window: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     """Local power: what an oscillation explains in each window beyond a constant and a slope.
 
     Args:
         record: the data.
-        residual: what is left to explain at the places, `(G,)`, real or complex.
+        b: what is left to explain, summed at the places, `(G,)`, real or complex.
         centers: `(P, D)`.
         window: `(D,)`.
         frequencies: `(F, D)`.
@@ -103,43 +135,44 @@ def periodogram(
     Returns:
         The explained sum of squares in each window, `(P, F)`; weights are 1 at its centre.
     """
-    power = np.empty((len(centers), len(frequencies)))
+    power = np.zeros((len(centers), len(frequencies)))
     for p, center in enumerate(centers):
         z = (record.x - center) / window
         near = np.sum(z**2, axis=1) < 12.0
-        z, weight, r = z[near], record.v[near] * np.exp(-0.5 * np.sum(z[near] ** 2, axis=1)), residual[near]
-        if len(r) < 3:
-            power[p] = 0.0
+        if np.count_nonzero(near) < 3:
             continue
+        z, shape = z[near], np.exp(-0.5 * np.sum(z[near] ** 2, axis=1))
         base = np.concatenate([np.ones((len(z), 1)), z], axis=1)  # constant and slope
-        root = np.sqrt(weight)
-        Q, _ = np.linalg.qr(base * root[:, None])
-        data = root * r
-        data = data - Q @ (Q.T @ data)
-        power[p] = _explained(data, Q, root, record.x[near] - center, frequencies)
+        power[p] = _explained(shape * record.a[near], shape * b[near], base, record.x[near] - center, frequencies)
     return power
 
 
-def _explained(data: np.ndarray, Q: np.ndarray, root: np.ndarray, x: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """Squared length of `data` along cos and sin (one complex wave for complex data), each made orthogonal to Q."""
+def _explained(a: np.ndarray, b: np.ndarray, base: np.ndarray, x: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+    """What cos and sin (one wave, for complex data) add to a weighted least-squares fit of `base`, by its normal equations."""
+    count = float(np.sum(a))
+    if count <= 0:
+        return np.zeros(len(frequencies))
+    inverse = np.linalg.pinv((base.T * a) @ base, rcond=1e-10)
+    level = inverse @ (base.T @ b)
     result = np.empty(len(frequencies))
     for start in range(0, len(frequencies), 256):
         part = slice(start, start + 256)
-        wave = np.exp(2j * np.pi * (frequencies[part] @ x.T)) * root  # (f, n)
-        if np.iscomplexobj(data):
-            wave = wave - (wave @ Q) @ Q.T
-            norm = np.sum(np.abs(wave) ** 2, axis=1)
-            result[part] = np.abs(np.conj(wave) @ data) ** 2 / np.maximum(norm, 1e-12 * np.sum(root**2))
+        wave = np.exp(2j * np.pi * (frequencies[part] @ x.T))  # (f, n)
+        cross = (wave * a) @ base
+        if np.iscomplexobj(b):
+            norm = count - np.real(np.sum((np.conj(cross) @ inverse) * cross, axis=1))
+            data = np.conj(wave) @ b - np.conj(cross) @ level
+            result[part] = np.abs(data) ** 2 / np.maximum(norm, 0.02 * count)
             continue
-        c, s = wave.real, wave.imag
-        c, s = (u - (u @ Q) @ Q.T for u in (c, s))
-        cc, ss, cs = np.sum(c * c, axis=1), np.sum(s * s, axis=1), np.sum(c * s, axis=1)
-        dc, ds = c @ data, s @ data
+        double, data = wave**2 @ a, wave @ b - cross @ level
+        c, s = cross.real, cross.imag
         # A ridge: at frequencies that the window cannot tell from a slope the two are nearly dependent.
-        ridge = 0.02 * np.sum(root**2)
-        cc, ss = cc + ridge, ss + ridge
-        result[part] = (ss * dc**2 - 2 * cs * dc * ds + cc * ds**2) / (cc * ss - cs**2)
-    return result
+        cc = (count + double.real) / 2 - np.sum((c @ inverse) * c, axis=1) + 0.02 * count
+        ss = (count - double.real) / 2 - np.sum((s @ inverse) * s, axis=1) + 0.02 * count
+        cs = double.imag / 2 - np.sum((c @ inverse) * s, axis=1)
+        dc, ds = data.real, data.imag
+        result[part] = (ss * dc**2 - 2 * cs * dc * ds + cc * ds**2) / np.maximum(cc * ss - cs**2, 1e-12 * count**2)
+    return np.maximum(result, 0.0)
 
 
 def prominence(power: np.ndarray, frequencies: np.ndarray, resolution: np.ndarray) -> np.ndarray:
@@ -198,25 +231,27 @@ def path(gain: np.ndarray, frequencies: np.ndarray, edges: np.ndarray, price: fl
 
 
 def local_fit(
-    record: Record, residual: np.ndarray, centers: np.ndarray, window: np.ndarray, frequencies: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """A constant, a slope and an oscillation fitted in every window and blended: `(G,)`; and the amplitudes `(P,)`."""
-    total, weights = np.zeros(len(residual), residual.dtype), np.zeros(len(residual))
+    record: Record, b: np.ndarray, centers: np.ndarray, window: np.ndarray, frequencies: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A constant, a slope and an oscillation fitted in every window and blended: the oscillation `(G,)`, its amplitudes `(P,)`, and
+    the whole fit `(G,)`.
+    """
+    kind = np.result_type(b, float)
+    oscillation, whole, weights = np.zeros(len(b), kind), np.zeros(len(b), kind), np.zeros(len(b))
     amplitude = np.zeros(len(centers))
     for p, center in enumerate(centers):
         z = (record.x - center) / window
         shape = np.exp(-0.5 * np.sum(z**2, axis=1)) + 1e-30
         wave = np.exp(2j * np.pi * ((record.x - center) @ frequencies[p]))
-        waves = wave[:, None] if np.iscomplexobj(residual) else np.stack([wave.real, wave.imag], axis=1)
-        base = np.concatenate([np.ones((len(z), 1)), z], axis=1)
-        columns = np.concatenate([base, waves], axis=1) * np.sqrt(record.v * shape)[:, None]
-        normal = np.conj(columns).T @ columns
+        waves = wave[:, None] if np.iscomplexobj(b) else np.stack([wave.real, wave.imag], axis=1)
+        columns = np.concatenate([np.ones((len(z), 1)), z, waves], axis=1)
+        normal = (np.conj(columns).T * (record.a * shape)) @ columns
         normal += 0.02 * (np.real(np.trace(normal)) / len(normal)) * np.eye(len(normal))
-        found = np.linalg.lstsq(normal, np.conj(columns).T @ (np.sqrt(record.v * shape) * residual), rcond=None)[0]
-        oscillation = waves @ found[base.shape[1] :]
-        amplitude[p] = np.linalg.norm(found[base.shape[1] :])
-        total, weights = total + shape * oscillation, weights + shape
-    return total / weights, amplitude
+        found = np.linalg.pinv(normal, rcond=1e-10) @ (np.conj(columns).T @ (shape * b))
+        wavy = columns[:, 1 + z.shape[1] :] @ found[1 + z.shape[1] :]
+        amplitude[p] = np.linalg.norm(found[1 + z.shape[1] :])
+        oscillation, whole, weights = oscillation + shape * wavy, whole + shape * (columns @ found), weights + shape
+    return oscillation / weights, amplitude, whole / weights
 
 
 def scan(record: Record, window: np.ndarray, *, real: bool, seed: int) -> np.ndarray:
@@ -253,49 +288,55 @@ def propose(
     P = len(centers)
     edges, window = neighbours(centers), natural_window(record, P)
     tried = scan(record, window, real=real, seed=seed)
-    level = np.sum(record.v * record.y) / np.sum(record.v)
-    residual = record.y - level
-    variance = max(float(np.sum(record.v * np.abs(residual) ** 2) / np.sum(record.v)), 1e-300)
-    found, amplitudes = [np.zeros((P, D))], [np.sqrt(variance / 2)]
+    residual = record.b
+    variance = record.variance
+    found, amplitudes = list[np.ndarray](), list[float]()
     width = 1 / (2 * np.pi * window)
     for _ in range(2 * lines):
-        if len(found) > lines:
+        if len(found) == lines:
             break
         power = periodogram(record, residual, centers, window, tried)
         gain = prominence(power, tried, 2 * width)
         noisy = gain * np.exp(jitter * rng.standard_normal(gain.shape[1])) if jitter else gain
-        price = float(PRICE / np.mean(width)) if drifting else np.inf
-        chosen = path(noisy, tried, edges, price)
-        if np.mean(gain[np.arange(P), chosen]) < SIGNIFICANT and len(found) > 1:
+        chosen = path(noisy, tried, edges, PRICE / float(np.mean(width)) if drifting else np.inf)
+        if np.mean(gain[np.arange(P), chosen]) < SIGNIFICANT:
             break
         frequencies = tried[chosen]
-        oscillation, amplitude = local_fit(record, residual, centers, window, frequencies)
-        residual = residual - oscillation
-        if any(np.mean(np.linalg.norm((frequencies - f) / width, axis=1)) < MERGED for f in found[1:]):
+        oscillation, amplitude, _ = local_fit(record, residual, centers, window, frequencies)
+        residual = residual - record.a * oscillation
+        if any(np.mean(np.linalg.norm((frequencies - f) / width, axis=1)) < MERGED for f in found):
             continue  # what a line that is not quite steady has left behind
         found.append(frequencies)
         amplitudes.append(max(float(np.sqrt(np.mean(amplitude**2) / 2)), 1e-3 * np.sqrt(variance)))
-    left = _roughness(record, residual)
-    noise_variance = np.clip(left, 1e-4 * variance, variance)
+    # A trend, at frequency 0, comes first, unless lines leave nothing of the kind.
+    still = np.zeros((P, D))
+    _, _, smooth = local_fit(record, residual, centers, window, still)
+    slow = max(float(np.sum(record.a * np.abs(smooth) ** 2)) / float(np.sum(record.a)), 0.0)
+    if slow > NO_TREND * variance or not found:
+        found.insert(0, still)
+        amplitudes.insert(0, float(np.sqrt(max(slow, 0.1 * variance))))
+    noise_variance = np.clip(_noise(record, residual), 1e-4 * variance, variance)
     # Windows overlap: P of them, as wide as their spacing, add up to sqrt(2 pi) of one in each dimension.
     overlap = 0.25 * D * np.log(2 * np.pi) if P > 1 else 0.0
     layout = Layout(
         centers=jnp.asarray(centers),
         edges=edges,
         window=jnp.asarray(window),
-        lengthscale=jnp.asarray(0.5 * window),
         frequencies=jnp.asarray(np.stack(found)),
         drift=jnp.asarray(width if drifting else np.zeros(D)),
         amplitudes=jnp.asarray(np.log(amplitudes) - overlap),
         noise=jnp.asarray(np.log(noise_variance)),
         real=real,
     )
-    return Proposal(layout, f"{P} windows, {len(found) - 1} {'drifting' if drifting else 'steady'} line(s)")
+    count = sum(bool(np.any(f)) for f in found)
+    trend = "a trend and " if count < len(found) else ""
+    return Proposal(layout, f"{P} windows, {trend}{count} {'drifting' if drifting else 'steady'} line(s)")
 
 
-def _roughness(record: Record, residual: np.ndarray) -> float:
-    """Variance of what neighbouring places do not share."""
-    if record.x.shape[1] == 1:
+def _noise(record: Record, residual: np.ndarray) -> float:
+    """Variance of what neighbouring places do not share; of compressed data, a part of the variance."""
+    if record.exact and record.x.shape[1] == 1 and len(record.a) > 8:
         order = np.argsort(record.x[:, 0])
-        return float(np.median(np.abs(np.diff(residual[order])) ** 2) / (2 * 0.455))
-    return 0.1 * float(np.mean(np.abs(residual) ** 2))
+        values = (residual / record.a)[order]
+        return float(np.median(np.abs(np.diff(values)) ** 2) / (2 * 0.455))
+    return 0.1 * record.variance

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -34,7 +35,6 @@ class Layout(NamedTuple):
         centers: of the windows, `(P, D)`.
         edges: pairs of neighbouring windows, `(E, 2)`.
         window: the width that windows start from and are drawn to, `(D,)`.
-        lengthscale: likewise for the lag lengthscales, `(D,)`.
         frequencies: where each band starts, window by window, `(K, P, D)`.
         drift: how far the frequencies of neighbouring windows may lie apart, `(D,)`; 0 ties them together.
         amplitudes: log standard deviations that bands start from, `(K,)`.
@@ -45,7 +45,6 @@ class Layout(NamedTuple):
     centers: Float[Array, "P D"]
     edges: np.ndarray
     window: Float[Array, " D"]
-    lengthscale: Float[Array, " D"]
     frequencies: Float[Array, "K P D"]
     drift: Float[Array, " D"]
     amplitudes: Float[Array, " K"]
@@ -66,7 +65,7 @@ class Bands(eqx.Module):
 
     Attributes:
         window: log width relative to the layout's, `(K, D)`.
-        lengthscale: likewise, `(K, D)`.
+        lengthscale: logit of the lengthscale relative to the window, `(K, D)`.
         frequency: shift of a whole band, in units of a window's spectral width, `(K, D)`.
         drift: shifts window by window, in units of the layout's drift, `(K, P, D)`; size 0 in P when tied.
         amplitude: log standard deviation relative to the layout's, `(K,)`.
@@ -90,9 +89,7 @@ def initial_bands(layout: Layout, M: int) -> Bands:
     K, P, D = layout.frequencies.shape
     drifts = P if float(jnp.max(layout.drift)) > 0 else 0
     is_trend = np.all(np.asarray(layout.frequencies) == 0, axis=(1, 2)) & layout.real
-    steps = np.where(is_trend[:, None], np.arange(M), np.arange(M) - (M - 1) / 2)  # (K, M)
-    # In D > 1 frequencies are spread along a different axis in turn.
-    axes = np.eye(D)[np.arange(M) % D]
+    steps = np.where(is_trend[:, None, None], _star(M, D, one_sided=True), _star(M, D, one_sided=False))  # (K, M, D)
     return Bands(
         jnp.zeros((K, D)),
         jnp.zeros((K, D)),
@@ -101,8 +98,17 @@ def initial_bands(layout: Layout, M: int) -> Bands:
         jnp.zeros(K),
         jnp.zeros((K, P)),
         jnp.zeros(()),
-        jnp.asarray(SPACING * steps[:, :, None] * axes),
+        jnp.asarray(SPACING * steps),
     )
+
+
+def _star(M: int, D: int, *, one_sided: bool) -> np.ndarray:
+    """M places `(M, D)` at whole steps from 0 along the axes in turn, to both sides or to one (-w says what w does)."""
+    if D == 1:
+        return (np.arange(M) - (0 if one_sided else (M - 1) / 2))[:, None]
+    number = np.arange(M - 1)
+    rays = np.eye(D) if one_sided else np.concatenate([np.eye(D), -np.eye(D)])
+    return np.concatenate([np.zeros((1, D)), (1 + number // len(rays))[:, None] * rays[number % len(rays)]])
 
 
 # Neighbouring inducing frequencies of a window are correlated like exp(-SPACING^2 / 2): closer ones say little new.
@@ -113,7 +119,8 @@ def build(bands: Bands, layout: Layout) -> Model:
     """The kernel with P K components of one frequency each (band by band), its features and the noise."""
     K, P, D = layout.frequencies.shape
     windows = layout.window * jnp.exp(bands.window)  # (K, D)
-    lengthscales = layout.lengthscale * jnp.exp(bands.lengthscale)
+    # Below the window: an oscillation that outlasts its window is a deterministic wave packet, sure of itself in every gap.
+    lengthscales = windows * jax.nn.sigmoid(bands.lengthscale)
     unit = 1 / (2 * jnp.pi * windows)  # standard deviation of a window's spectrum
     frequencies = layout.frequencies + (bands.frequency * unit)[:, None, :]
     if bands.drift.shape[1]:

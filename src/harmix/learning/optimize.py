@@ -1,8 +1,11 @@
-"""Climbing the penalised bound from several starts at once: L-BFGS in unconstrained coordinates, hopeless starts dropped early."""
+"""Climbing from several starts at once: L-BFGS in unconstrained coordinates, hopeless starts dropped early.
+
+What is climbed is `(1 - share) bound + share withheld + log prior`, `withheld` the log density of each observation given all but
+its block (`harmix.learning.withheld`). First the bound alone (a model that has found nothing yet cannot be asked about gaps).
+"""
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,15 +23,17 @@ from scipy.optimize import minimize
 from harmix.features import make_basis
 from harmix.inference.collapsed import collapse
 from harmix.learning.models import Bands, Layout, build, log_prior
+from harmix.learning.withheld import Withheld, log_density
 from harmix.precision import in_float64
 from harmix.summary import Summary
 from harmix.summary.guard import is_resolved
 
 # What the optimiser is told where the summary is too coarse, or the bound is not a number: a step back is taken.
-_REFUSED = 1e10
-# After so many iterations starts that lie further below the best than `HOPELESS` nats are dropped.
-FIRST_STAGE = 40
-HOPELESS = 15.0
+REFUSED = 1e10
+# After so many iterations of the bound alone, starts that lie further below the best than this share of a nat for each
+# observation are dropped.
+FIRST_STAGE = 60
+HOPELESS = 0.5
 
 
 class Start(NamedTuple):
@@ -44,8 +49,9 @@ class Restart(NamedTuple):
 
     Attributes:
         name: of the layout it started from.
-        objective: bound plus log prior after each iteration.
+        objective: what is climbed, after each iteration; it starts afresh where blocks begin to be withheld.
         bound: where it ended.
+        withheld: log density of the observations given all but their block there; NaN where none are withheld.
         jitter: added to the prior covariance of the features there.
         iterations: of L-BFGS.
         converged: whether the optimiser was done.
@@ -56,6 +62,7 @@ class Restart(NamedTuple):
     name: str
     objective: np.ndarray
     bound: float
+    withheld: float
     jitter: float
     iterations: int
     converged: bool
@@ -71,30 +78,52 @@ class Climbed(NamedTuple):
     restart: Restart
 
 
+class Problem(NamedTuple):
+    """What stays while coordinates move.
+
+    Attributes:
+        summary: the data.
+        partitions: blocks to withhold; none for compressed data.
+        share: of the withheld density in what is climbed.
+    """
+
+    summary: Summary
+    partitions: tuple[Withheld, ...]
+    share: Any
+
+
 class _Terms(NamedTuple):
     bound: Float[Array, ""]
+    withheld: Any
     jitter: Float[Array, ""]
     resolved: Any
 
 
-def penalised(bands: Bands, layout: Layout, summary: Summary) -> tuple[Float[Array, ""], _Terms]:
-    """Bound plus log prior, and its parts."""
+def penalised(bands: Bands, layout: Layout, problem: Problem) -> tuple[Float[Array, ""], _Terms]:
+    """What is climbed, and its parts."""
     kernel, features, noise_variance = build(bands, layout)
-    result = collapse(make_basis(kernel, features), noise_variance, summary)
-    resolved = is_resolved(summary, result.diagnostics.tail, result.diagnostics.overreach)
-    return result.bound + log_prior(bands, layout), _Terms(result.bound, result.diagnostics.jitter, resolved)
+    basis = make_basis(kernel, features)
+    result = collapse(basis, noise_variance, problem.summary)
+    resolved = is_resolved(problem.summary, result.diagnostics.tail, result.diagnostics.overreach)
+    value, withheld = result.bound, jnp.asarray(jnp.nan)
+    if problem.partitions:
+        withheld = log_density(basis, result, noise_variance, problem.summary, problem.partitions)
+        value = (1 - problem.share) * result.bound + problem.share * withheld
+    return value + log_prior(bands, layout), _Terms(result.bound, withheld, result.diagnostics.jitter, resolved)
 
 
 @eqx.filter_jit
-def _value_and_gradient(
-    vector: Array, like: Bands, layout: Layout, summary: Summary
+def value_and_gradient(
+    vector: Array, like: Bands, layout: Layout, problem: Problem
 ) -> tuple[Float[Array, ""], Float[Array, " d"], _Terms]:
+    """`penalised` at flat coordinates, with its gradient; `REFUSED` and 0 where it is not a number or not resolved."""
+
     def objective(v: Array) -> tuple[Array, _Terms]:
-        return penalised(unravel(v, like), layout, summary)
+        return penalised(unravel(v, like), layout, problem)
 
     (value, terms), gradient = jax.value_and_grad(objective, has_aux=True)(vector)
     usable = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient)) & jnp.asarray(terms.resolved)
-    return jnp.where(usable, value, -_REFUSED), jnp.where(usable, gradient, 0.0), terms
+    return jnp.where(usable, value, -REFUSED), jnp.where(usable, gradient, 0.0), terms
 
 
 def unravel(vector: Float[Array, " d"], like: Bands) -> Bands:
@@ -124,17 +153,25 @@ Report = Callable[[int, int, float], None]  # which restart, its iteration, its 
 
 
 @in_float64
-def climb(start: Start, summary: Summary, *, iterations: int, stop: Interrupt, report: Callable[[int, float], None]) -> Climbed:
+def climb(
+    start: Start,
+    problem: Problem,
+    *,
+    iterations: int,
+    stop: Interrupt,
+    report: Callable[[int, float], None] = lambda iteration, value: None,
+) -> Climbed:
     """L-BFGS from one start; the best coordinates seen are returned, also when interrupted."""
     began = time.perf_counter()
     vector, _ = ravel_pytree(start.bands)
+    problem = problem._replace(share=jnp.asarray(problem.share, float))
     best: dict[str, Any] = {"value": -np.inf, "vector": np.asarray(vector), "terms": None}
     history: list[float] = []
 
     def negative(v: np.ndarray) -> tuple[float, np.ndarray]:
         with jax.enable_x64(True):  # a thread has settings of its own
-            result, gradient, terms = _value_and_gradient(jnp.asarray(v), start.bands, start.layout, summary)
-            value = float(result)
+            reached, gradient, terms = value_and_gradient(jnp.asarray(v), start.bands, start.layout, problem)
+            value = float(reached)
             if value > best["value"] or best["terms"] is None:
                 best.update(value=value, vector=v.copy(), terms=terms)
             return -value, -np.asarray(gradient)
@@ -148,46 +185,39 @@ def climb(start: Start, summary: Summary, *, iterations: int, stop: Interrupt, r
     options = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-4}
     found = minimize(negative, best["vector"], jac=True, method="L-BFGS-B", callback=after, options=options)
     terms = best["terms"]
-    message = "interrupted" if stop.is_set() else str(found.message).strip().lower()
     restart = Restart(
         start.name,
         np.asarray(history or [best["value"]]),
         float(terms.bound),
+        float(terms.withheld),
         float(terms.jitter),
         int(found.nit),
         bool(found.success) and not stop.is_set(),
-        message,
+        "interrupted" if stop.is_set() else str(found.message).strip().lower(),
         time.perf_counter() - began,
     )
     return Climbed(unravel(jnp.asarray(best["vector"]), start.bands), start.layout, restart)
 
 
 def climb_all(
-    starts: Sequence[Start],
-    summary: Summary,
-    *,
-    iterations: int,
-    workers: int,
-    keep: int,
-    report: Report = lambda which, iteration, value: None,
+    starts: Sequence[Start], problem: Problem, *, iterations: int, workers: int, keep: int, report: Report
 ) -> list[Climbed]:
     """Every start for a while, then the `keep` best of them to the end; in threads, as XLA computes outside Python's lock.
 
     Ctrl-C stops all of them where they are, and the results so far are returned.
     """
     stop = Interrupt()
-    first = _in_threads(starts, summary, min(iterations, FIRST_STAGE), workers, stop, report)
-    ranked = sorted(range(len(first)), key=lambda i: -first[i].restart.objective[-1])
-    top = first[ranked[0]].restart.objective[-1]
-    chosen = [i for i in ranked[:keep] if first[i].restart.objective[-1] > top - HOPELESS]
+    bound_only = problem._replace(share=0.0)
+    first = _in_threads(starts, bound_only, min(iterations, FIRST_STAGE), workers, stop, report)
+    value = lambda climbed: climbed.restart.objective[-1]
+    ranked = sorted(range(len(first)), key=lambda i: -value(first[i]))
+    least = value(first[ranked[0]]) - HOPELESS * float(problem.summary.count)
+    chosen = [i for i in ranked[:keep] if value(first[i]) > least]
     if stop.is_set() or iterations <= FIRST_STAGE:
         return first
     again = [Start(first[i].bands, first[i].layout, first[i].restart.name) for i in chosen]
-    second = _in_threads(again, summary, iterations - FIRST_STAGE, workers, stop, report)
-    result = list(first)
-    for i, climbed in enumerate(first):
-        if i not in chosen:
-            result[i] = climbed._replace(restart=climbed.restart._replace(message="dropped early: far below the best"))
+    second = _in_threads(again, problem, iterations - FIRST_STAGE, workers, stop, report, chosen)
+    result = [c._replace(restart=c.restart._replace(converged=False, message=DROPPED)) for c in first]
     for i, climbed in zip(chosen, second, strict=True):
         before, after = first[i].restart, climbed.restart
         joined = after._replace(
@@ -199,30 +229,26 @@ def climb_all(
     return result
 
 
+DROPPED = "dropped early: far below the best"
+
+
 def _in_threads(
-    starts: Sequence[Start], summary: Summary, iterations: int, workers: int, stop: Interrupt, report: Report
+    starts: Sequence[Start],
+    problem: Problem,
+    iterations: int,
+    workers: int,
+    stop: Interrupt,
+    report: Report,
+    numbers: Sequence[int] | None = None,
 ) -> list[Climbed]:
+    def one(number: int, start: Start) -> Climbed:
+        return climb(start, problem, iterations=iterations, stop=stop, report=lambda n, v: report(number, n, v))
+
     with ThreadPoolExecutor(max(1, min(workers, len(starts)))) as pool:
-        tasks = [
-            pool.submit(climb, start, summary, iterations=iterations, stop=stop, report=functools.partial(report, i))
-            for i, start in enumerate(starts)
-        ]
+        tasks = [pool.submit(one, *job) for job in zip(numbers or range(len(starts)), starts, strict=True)]
         try:
             wait(tasks)
         except KeyboardInterrupt:
             stop.set()
-            wait(tasks, return_when="ALL_COMPLETED")
+            wait(tasks)
         return [task.result() for task in tasks]
-
-
-@in_float64
-def curvature(climbed: Climbed, summary: Summary, step: float = 1e-4) -> Float[np.ndarray, "d d"]:
-    """Minus the second derivatives of the penalised bound at the end of a restart, from differences of its gradient."""
-    vector = np.asarray(ravel_pytree(climbed.bands)[0])
-
-    def gradient(v: np.ndarray) -> np.ndarray:
-        return np.asarray(_value_and_gradient(jnp.asarray(v), climbed.bands, climbed.layout, summary)[1])
-
-    rows = [(gradient(vector - step * e) - gradient(vector + step * e)) / (2 * step) for e in np.eye(len(vector))]
-    H = np.stack(rows)
-    return (H + H.T) / 2
