@@ -26,7 +26,7 @@ from harmix.precision import in_float64
 from harmix.summary import Summary, summarize
 from harmix.summary.core import as_summary
 
-# Half of what is climbed is the bound, half the density of blocks withheld. Chosen on generated chirps (seeds 100 and up).
+# Half of what is climbed is the bound, half the density of blocks withheld.
 SHARE = 0.5
 # How many windows restarts have, in turn: from a few, which say little that the data did not ask for, to many.
 _WINDOWS = {1: (3, 5, 8, 1, 12, 4, 6, 2, 10), 2: (1, 4, 8), 3: (1, 4)}
