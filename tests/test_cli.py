@@ -127,7 +127,7 @@ def test_reproduce_runs_an_experiment_or_all_of_them(monkeypatch, tmp_path):
 
     def run(out, *, seed):
         calls.append((out, seed))
-        return {"pictures": ["a.png"]}
+        return {"pictures": ["a.png"], "table": ["| a | b |"]}
 
     for name in EXPERIMENTS:
         monkeypatch.setattr(importlib.import_module(f"harmix.experiments.{name}"), "run", run)
@@ -136,6 +136,7 @@ def test_reproduce_runs_an_experiment_or_all_of_them(monkeypatch, tmp_path):
     assert calls == [(tmp_path, 3)]
     assert str(tmp_path / "a.png") in result.output
     assert str(tmp_path / "figure1.json") in result.output
+    assert "| a | b |" in result.output
     calls.clear()
     assert CliRunner().invoke(cli.app, ["reproduce", "all", "--out", str(tmp_path)]).exit_code == 0
     assert calls == [(tmp_path / name, 0) for name in EXPERIMENTS]

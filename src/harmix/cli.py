@@ -66,7 +66,7 @@ def demo(
 
 
 @app.command(
-    epilog=_examples("harmix reproduce figure1", "harmix reproduce figure1 --out results", "harmix reproduce all"),
+    epilog=_examples("harmix reproduce figure1", "harmix reproduce recovery --out results", "harmix reproduce all"),
 )
 def reproduce(
     experiment: Annotated[
@@ -95,6 +95,8 @@ def reproduce(
             result = importlib.import_module(f"harmix.experiments.{name}").run(directory, seed=seed)
         _say_pictures(directory, result)
         _say("figures", (directory / f"{name}.json").resolve())
+        if "table" in result:
+            typer.echo("\n" + "\n".join(result["table"]))
 
 
 @app.command(epilog=_examples("harmix info", "harmix info --json > report.json      to attach to a bug report"))

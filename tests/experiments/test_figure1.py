@@ -146,7 +146,7 @@ def test_the_ridge_is_the_derivative_of_nominal_frequency_times_x():
 
 def test_the_difference_is_drawn_as_said():
     gsm = approximation.gsm_kernel()
-    hmk, report = approximation.fit(gsm, P=4, Q=1, points=30, max_iterations=30)
+    hmk, report = approximation.fit(gsm, P=4, Q=1, points=30, steps=30)
     figure = approximation.draw(gsm, hmk, report, resolution=21)
     values = [np.asarray(ax.collections[0].get_array()) for ax in figure.axes[:6]]
     for row in (values[:3], values[3:]):

@@ -10,6 +10,7 @@ from __future__ import annotations
 # Name on the command line, which is also the module's name: what `harmix reproduce --help` says about it.
 EXPERIMENTS = {
     "figure1": "kernels and their spectra side by side, and a GSM kernel approximated by an HMK",
+    "recovery": "kernels of other families recovered as HMKs, and the denseness theorems measured",
     "solar": "gaps in a record of solar irradiance filled, beside stationary kernels",
     "chirps": "ten gappy signals whose frequency changes, beside a spectral mixture and a periodogram",
 }

@@ -11,22 +11,17 @@ nominal frequency.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Inexact
+from jaxtyping import Array, Inexact
 from matplotlib import patheffects
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from scipy.optimize import minimize
 
 from harmix import plots
+from harmix.experiments import matching
 from harmix.experiments._output import INK, scale_of, shown
 from harmix.kernels import GeneralizedSpectralMixture, HarmonizableMixture, Kernel
 from harmix.precision import in_float64
@@ -57,53 +52,16 @@ def gsm_kernel() -> GeneralizedSpectralMixture:
     return GeneralizedSpectralMixture([lambda x: 1.0], [nominal_frequency], [lambda x: LENGTHSCALE])
 
 
-class _Unconstrained(eqx.Module):
-    """An HMK in coordinates without constraints: logarithms of widths, a factor F of `B = F F^H`."""
-
-    centers: Float[Array, "P 1"]
-    log_windows: Float[Array, "P 1"]
-    log_lengthscales: Float[Array, "1 1"]  # shared: a Gram matrix is then one product, ten times faster to fit
-    frequencies: Float[Array, "P Q 1"]
-    factor: Float[Array, "P Q Q 2"]  # real and imaginary part
-
-    def kernel(self) -> HarmonizableMixture:
-        F = self.factor[..., 0] + 1j * self.factor[..., 1]
-        weights = F @ jnp.conj(jnp.swapaxes(F, -1, -2))
-        return HarmonizableMixture(
-            self.centers, jnp.exp(self.log_windows), jnp.exp(self.log_lengthscales), self.frequencies, weights
-        )
-
-
-def _start(domain: tuple[float, float], frequency: Callable[[np.ndarray], np.ndarray], P: int, Q: int, seed: int) -> Any:
-    """Evenly spaced components that add up to about variance 1, at the local frequencies."""
-    rng = np.random.default_rng(seed)
-    centers = np.linspace(*domain, P)
-    spacing = centers[1] - centers[0]
-    # Windows as wide as their spacing add up to sqrt(2 pi) nearly everywhere. The frequencies of a component
-    # spread over what the chirp covers within it; some noise, or they would stay mirror images of each other.
-    factor = np.zeros((P, Q, Q, 2))
-    factor[..., 0] = np.eye(Q) / np.sqrt(Q * np.sqrt(2 * np.pi))
-    factor += 0.05 * rng.standard_normal(factor.shape)
-    spread = 0.3 * np.linspace(-1, 1, Q) if Q > 1 else np.zeros(1)
-    return _Unconstrained(
-        centers=jnp.asarray(centers[:, None]),
-        log_windows=jnp.full((P, 1), np.log(spacing)),
-        log_lengthscales=jnp.full((1, 1), np.log(LENGTHSCALE)),
-        frequencies=jnp.asarray(frequency(centers)[:, None, None] + spread[None, :, None]),
-        factor=jnp.asarray(factor),
-    )
-
-
 @in_float64
 def fit(
     target: Kernel,
     *,
     domain: tuple[float, float] = FITTED,
-    frequency: Callable[[np.ndarray], np.ndarray] = ridge_frequency,
+    band: float = BAND,
     P: int = COMPONENTS,
     Q: int = FREQUENCIES,
     points: int = 90,
-    max_iterations: int = 2000,
+    steps: int = 150,
     seed: int = 0,
 ) -> tuple[HarmonizableMixture, dict[str, Any]]:
     """The HMK whose covariance matrix on a grid is nearest to that of `target`, in the Frobenius norm.
@@ -111,53 +69,34 @@ def fit(
     Args:
         target: a real kernel in one dimension.
         domain: the grid's ends.
-        frequency: where the frequencies start, as a function of the centres `(P,)`.
+        band: the highest frequency at which components start.
         P: how many components.
         Q: how many frequencies in each.
         points: of the grid.
-        max_iterations: of L-BFGS-B.
-        seed: of the noise in the start.
+        steps: of the last refinement (see `matching.match`).
+        seed: of the candidates for components.
 
     Returns:
         The kernel, and a report with the relative errors `|K - G| / |G|` on the grid and on one between its
         points.
 
     Example:
-        >>> k, report = fit(gsm_kernel(), P=4, Q=1, points=30, max_iterations=20)
-        >>> report["relative_error"] < report["relative_error_at_start"]
+        >>> k, report = fit(gsm_kernel(), P=4, Q=1, points=30, steps=20)
+        >>> report["relative_error"] < 0.5
         True
     """
     started = time.perf_counter()
     x = np.linspace(*domain, points)
-    X, G = jnp.asarray(x[:, None]), jnp.asarray(target(x))
-    scale = jnp.sum(G**2)
-    start, unravel = ravel_pytree(_start(domain, frequency, P, Q, seed))
-
-    @jax.jit
-    @jax.value_and_grad
-    def loss(v: Float[Array, " n"]) -> Float[Array, ""]:
-        return jnp.sum((unravel(v).kernel().gram(X, X) - G) ** 2) / scale
-
-    as_numpy = lambda v: tuple(np.asarray(a, dtype=float) for a in loss(v))
-    found = minimize(
-        as_numpy,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": max_iterations, "maxfun": 2 * max_iterations},
-    )
-    kernel = unravel(jnp.asarray(found.x)).kernel()
+    mixture = matching.match(matching.problem(target, x), P, Q, band=band, seed=seed, steps=steps)
+    kernel = mixture.kernel()
     between = (x[1:] + x[:-1]) / 2
     report = {
         "components": P,
         "frequencies": Q,
         "grid_points": points,
         "fitted_on": list(domain),
-        "relative_error": relative_error(kernel(x), G),
+        "relative_error": relative_error(kernel(x), target(x)),
         "relative_error_between_grid_points": relative_error(kernel(between), target(between)),
-        "relative_error_at_start": float(np.sqrt(as_numpy(start)[0])),
-        "iterations": int(found.nit),
-        "stopped": str(found.message),
         "seconds": time.perf_counter() - started,
         "parameters": {
             name: np.asarray(getattr(kernel, name)) for name in ("centers", "windows", "lengthscales", "frequencies", "weights")
