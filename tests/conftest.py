@@ -6,6 +6,10 @@ import os
 # for the others. Read when NumPy is loaded, so it comes first.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# Nearly all the time goes into compiling small programs, each of them run a few times: without LLVM's optimisations that
+# takes 40 % less. What XLA itself makes of a program (fusions, layouts, order of operations) stays.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import hypothesis
 import jaxtyping
 

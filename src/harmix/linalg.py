@@ -118,20 +118,20 @@ def cholesky(K: Blocks, *, jitter: float = JITTER, unit: float | None = None) ->
 @jax.custom_jvp
 def _factorise(blocks: Array, jitter: Array, unit: Array) -> tuple[Array, Array, Array]:
     """`L`, `L^-1` and the jitter that was enough."""
-    eye = jnp.eye(blocks.shape[1])
+    eye, usable = jnp.eye(blocks.shape[1]), jnp.all(jnp.isfinite(blocks))
 
-    def attempt(amount: Array) -> tuple[Array, Array, Array]:
-        return (*_factor_and_invert(blocks + amount * unit * eye), amount)
-
-    def failed(state: tuple[Array, Array, Array]) -> Array:
-        lower, _, amount = state
+    def failed(state: tuple[Array, Array, Array, Array]) -> Array:
+        lower, _, amount, _ = state
         # A non-finite input fails at once: no jitter mends it.
-        return ~jnp.all(jnp.isfinite(lower)) & jnp.all(jnp.isfinite(blocks)) & (amount < MAX_JITTER)
+        return ~jnp.all(jnp.isfinite(lower)) & usable & (amount < MAX_JITTER)
 
-    def more(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        return attempt(jnp.maximum(10 * state[2], JITTER))
+    def attempt(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
+        amount = state[3]
+        return (*_factor_and_invert(blocks + amount * unit * eye), amount, jnp.maximum(10 * amount, JITTER))
 
-    return jax.lax.while_loop(failed, more, attempt(jitter))
+    # The loop starts from a failure, so that what is long to compile is in the program once.
+    nothing = jnp.full_like(blocks, jnp.nan)
+    return jax.lax.while_loop(failed, attempt, (nothing, nothing, jitter, jitter))[:3]
 
 
 @_factorise.defjvp

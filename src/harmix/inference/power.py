@@ -21,8 +21,9 @@ from harmix.waves import cos_sin
 
 # A normal variable stays within so many deviations of its mean, up to 1e-9; nodes that resolve a product of two such ranges.
 _REACH, _NODES = 6.0, 24
-# Where a deviation is below this fraction of the coefficient it counts as this: no step is too steep for the quadrature.
-_SHARPEST = 1e-7
+# Where a deviation is below this fraction of the coefficient it counts as this: no step is too steep for the quadrature. The
+# search for quantiles starts from somewhat wider ones.
+_SHARPEST, _WIDER = 1e-9, 1e-7
 # Quantiles are found to this probability, in at most so many steps (each fourth one halves a bracket).
 _PROBABILITY, _STEPS = 1e-8, 200
 # Coefficients whose quantiles are sought at a time; they stop together.
@@ -138,15 +139,15 @@ def _quantile(
     distribution function is nearly straight, with the slope and the start that the first two moments of the power give.
     """
     amplitude = jnp.hypot(a, b)
-    reach = jnp.sqrt(-2 * jnp.log(jnp.minimum(target, 1 - target))) * s + _SHARPEST * (s + amplitude)
+    reach = jnp.sqrt(-2 * jnp.log(jnp.minimum(target, 1 - target))) * s + _WIDER * (s + amplitude)
     low = jnp.cbrt(jnp.min(jnp.maximum(amplitude - reach, 0.0), axis=1) ** 2)
     high = jnp.cbrt(jnp.max(amplitude + reach, axis=1) ** 2)
     shift = ndtri(target)
 
     first = a**2 + b**2 + s**2 + t**2
     second = first**2 + 2 * (s**4 + t**4) + 4 * (a**2 * s**2 + b**2 * t**2)
-    mean = jnp.maximum(first @ weights, 1e-300)
-    spread = jnp.sqrt(jnp.maximum((second @ weights) / mean**2 - 1, _SHARPEST**2) / 9)
+    mean = jnp.maximum(first @ weights, 1e-150)  # its square must not underflow
+    spread = jnp.sqrt(jnp.maximum((second @ weights) / mean**2 - 1, _WIDER**2) / 9)
     slope = 1 / (jnp.cbrt(mean) * spread)
     guess = jnp.clip(jnp.cbrt(mean) * (1 - spread**2 + shift * spread), low, high)
 

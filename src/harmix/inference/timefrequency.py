@@ -9,7 +9,7 @@ power `|G|^2 = pi width^2 / 2` at its frequency, and a stationary process whose 
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -37,9 +37,7 @@ _LAGS, _MOST_PAIRS = 1024, 2**28
 
 
 @entry_point
-def coefficients(
-    posterior: Posterior, times: Any, frequencies: Any, width: Any, *, method: Literal["auto", "quadrature"] = "auto"
-) -> Coefficients:
+def coefficients(posterior: Posterior, times: Any, frequencies: Any, width: Any, *, method: str = "auto") -> Coefficients:
     """Mean, variance and pseudo-variance of `G(x, w) = int f(s) h(s - x) exp(-2 pi i w s) ds` given the data.
 
     In closed form for kernels made of Gaussians and waves (harmonizable mixtures, squared exponential, spectral mixtures, sums
