@@ -92,3 +92,14 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
 def test_bad_arguments_are_named(argument: str, value: object) -> None:
     with pytest.raises(ValueError, match=argument):
         hx.fit(gappy(), **{argument: value})
+
+
+def test_layouts_keep_to_the_budget_of_inducing_frequencies() -> None:
+    rng = np.random.default_rng(5)
+    x = np.sort(rng.uniform(0, 30, 300))
+    y = np.cos(2 * np.pi * 0.8 * x) + np.cos(2 * np.pi * 2.1 * x) + 0.3 * x
+    found = hx.fit((x, y - y.mean()), n_inducing=30, max_iterations=1)
+    sizes = [int(r.name.split()[0]) for r in found.restarts]
+    assert max(sizes) > min(sizes)
+    P, M, _ = found.features.frequencies.shape
+    assert P * M <= 30

@@ -246,37 +246,43 @@ def _proposals(
     """Layouts to start from, each with its number of inducing frequencies for a frequency of a window."""
     n, D = record.x.shape
     fewest = max(_FEWEST, D + 1)
-    most = max(1, n // _OBSERVATIONS, 1)
     if windows is not None:
         candidates: tuple[int, ...] = (min(windows, n),)
     else:
-        candidates = tuple(P for P in _WINDOWS.get(D, (1,)) if most >= P and P * fewest <= budget) or (1,)
-    found: list[tuple[Proposal, int]] = []
-    tried: dict[str, int] = {}
+        candidates = tuple(P for P in _WINDOWS.get(D, (1,)) if n // _OBSERVATIONS >= P and P * fewest <= budget) or (1,)
+    lines = n_frequencies if n >= 3 * _OBSERVATIONS and D <= 3 else 0
+    found: dict[str, tuple[Proposal, int]] = {}
     for i in range(n_restarts):
-        P = candidates[i % len(candidates)]
         again = i >= len(candidates)
         if again and n < 5 * _OBSERVATIONS:
             break  # so few data suggest one thing only
-        lines = n_frequencies if n >= 3 * _OBSERVATIONS and D <= 3 else 0
-        while True:
-            proposal = propose(
-                record, P=P, lines=lines, drifting=P >= _DRIFTING, real=real, rng=rng, jitter=_JITTER if again else 0.0
-            )
-            K = proposal.layout.frequencies.shape[0]
-            if windows is not None or min(n_frequencies, max(1, budget // (P * fewest))) >= K or (K == 1 and P == 1):
-                break
-            if lines > 1:
-                lines = min(lines, K) - 1
-            elif P > 1:
-                P, lines = max(1, budget // (K * fewest)), 1
-                if n_frequencies >= K and P == 1:
-                    break
-            else:
-                break
-        M = max(2, min(_MOST, budget // (K * proposal.layout.centers.shape[0])))
-        tried[proposal.name] = tried.get(proposal.name, 0) + 1
-        if tried[proposal.name] > 1 and not again and D == 1:
-            continue
-        found.append((proposal, M))
-    return found
+        P = candidates[i % len(candidates)]
+        jitter = _JITTER if again else 0.0
+
+        def suggest(P: int, lines: int, jitter: float = jitter) -> Proposal:
+            return propose(record, P=P, lines=lines, drifting=P >= _DRIFTING, real=real, rng=rng, jitter=jitter)
+
+        proposal = _affordable(suggest, P, lines, n_frequencies, budget if windows is None else None, fewest)
+        K, P, _ = proposal.layout.frequencies.shape
+        # What fits the budget may be a layout that is there already.
+        name = f"{proposal.name}, start {i + 1}" if again else proposal.name
+        found.setdefault(name, (proposal._replace(name=name), max(2, min(_MOST, budget // (K * P)))))
+    return list(found.values())
+
+
+def _affordable(
+    suggest: Callable[[int, int], Proposal], P: int, lines: int, n_frequencies: int, budget: int | None, fewest: int
+) -> Proposal:
+    """A proposal with enough inducing frequencies for every frequency of every window: of fewer lines, and then of fewer windows,
+    where there are not.
+    """
+    while True:
+        proposal = suggest(P, lines)
+        K = proposal.layout.frequencies.shape[0]
+        short = budget is not None and K * P * fewest > budget
+        if lines > 0 and (n_frequencies < K or (short and lines > 1)):
+            lines = min(lines, K) - 1
+        elif short and budget is not None and P > 1:
+            P = max(1, budget // (K * fewest))
+        else:
+            return proposal
