@@ -31,7 +31,7 @@ def edited(edit, at=()):
 
 def header(**entries):
     """A model of one's own: `model=...`, and whatever else a header has."""
-    whole = {"format": "harmix model", "version": 2, "details": {}, "model": None} | entries
+    whole = {"format": "harmix model", "version": 3, "details": {}, "model": None} | entries
     return lambda members: pack({"header.json": json.dumps(whole).encode()})
 
 
@@ -42,7 +42,7 @@ def text(content):
 def array(content, dtype="float64", node=None, **others):
     """A file with one array member."""
     node = node or {"type": "array", "member": "arrays/0.npy", "dtype": dtype}
-    whole = {"format": "harmix model", "version": 2, "details": {}, "model": node}
+    whole = {"format": "harmix model", "version": 3, "details": {}, "model": node}
     return lambda members: pack({"header.json": json.dumps(whole).encode(), "arrays/0.npy": content, **others})
 
 
@@ -91,7 +91,7 @@ NOT_MODELS = {
     "one byte short": (lambda m: pack(m)[:-1], "is damaged"),
     "arrays of somebody else": (lambda m: npz(a=np.ones(3)), "no header.json.*give a file written by harmix.save"),
     "another format": (header(format="scipy"), "header does not say so"),
-    "a newer format": (header(version=3, model={"type": "Quantum"}, extra=1), r"newer harmix \(format 3\); upgrade harmix"),
+    "a newer format": (header(version=4, model={"type": "Quantum"}, extra=1), r"newer harmix \(format 4\); upgrade harmix"),
     "no version": (header(version="2"), "no valid format version"),
     "version 0": (header(version=0), "no valid format version"),
     "version true": (header(version=True), "no valid format version"),
@@ -101,14 +101,14 @@ NOT_MODELS = {
     "not JSON": (text(b"{'format': 1}"), "not valid JSON"),
     "not an object": (text(b"[]"), "does not say so"),
     "NaN in the header": (
-        text(json.dumps({"format": "harmix model", "version": 2, "details": {}, "model": np.nan}).encode()),
+        text(json.dumps({"format": "harmix model", "version": 3, "details": {}, "model": np.nan}).encode()),
         "NaN",
     ),
     "infinity in the header": (
-        text(b'{"format": "harmix model", "version": 2, "details": {}, "model": 1e999}'),
+        text(b'{"format": "harmix model", "version": 3, "details": {}, "model": 1e999}'),
         "1e999 is not fin",
     ),
-    "a name twice": (text(b'{"format": "harmix model", "version": 2, "version": 2}'), "occurs twice"),
+    "a name twice": (text(b'{"format": "harmix model", "version": 3, "version": 3}'), "occurs twice"),
     "a huge integer": (text(b'{"format": "harmix model", "version": ' + b"9" * 5000 + b"}"), "not valid JSON"),
     "brackets": (text(b"[" * 100_000), "nested too deeply"),
     "lists in lists": (

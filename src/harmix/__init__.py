@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harmix import datasets as datasets
+    from harmix import estimators as estimators
     from harmix import features as features
     from harmix import kernels as kernels
     from harmix import likelihoods as likelihoods
     from harmix import plots as plots
     from harmix import spectral as spectral
+    from harmix.estimators import ExtrapolationWarning as ExtrapolationWarning
+    from harmix.estimators import HarmonizableGPClassifier as HarmonizableGPClassifier
+    from harmix.estimators import HarmonizableGPRegressor as HarmonizableGPRegressor
     from harmix.inference.collapsed import collapsed_bound as collapsed_bound
     from harmix.inference.exact import log_marginal_likelihood as log_marginal_likelihood
     from harmix.inference.mixture import MixturePosterior as MixturePosterior
@@ -25,15 +29,20 @@ if TYPE_CHECKING:
     from harmix.inference.stochastic import posterior as posterior
     from harmix.learning.fit import FitResult as FitResult
     from harmix.learning.fit import fit as fit
+    from harmix.persistence import load as load
+    from harmix.persistence import save as save
     from harmix.summary import Summary as Summary
     from harmix.summary import summarize as summarize
 
 __version__ = "0.1.0"
 
-_MODULES = ("datasets", "features", "kernels", "likelihoods", "plots", "spectral")
+_MODULES = ("datasets", "estimators", "features", "kernels", "likelihoods", "plots", "spectral")
 _HOMES = {
     "FitResult": "harmix.learning.fit",
     "MixturePosterior": "harmix.inference.mixture",
+    "ExtrapolationWarning": "harmix.estimators",
+    "HarmonizableGPClassifier": "harmix.estimators",
+    "HarmonizableGPRegressor": "harmix.estimators",
     "Posterior": "harmix.inference.posterior",
     "Summary": "harmix.summary",
     "VariationalGaussian": "harmix.inference.stochastic",
@@ -41,9 +50,11 @@ _HOMES = {
     "condition": "harmix.inference.posterior",
     "elbo": "harmix.inference.stochastic",
     "fit": "harmix.learning.fit",
+    "load": "harmix.persistence",
     "log_marginal_likelihood": "harmix.inference.exact",
     "natural_gradient_step": "harmix.inference.natural",
     "posterior": "harmix.inference.stochastic",
+    "save": "harmix.persistence",
     "summarize": "harmix.summary",
     "train_alternating": "harmix.inference.natural",
 }

@@ -2,7 +2,7 @@
 
 It is NumPy's own `.npz`, a zip archive without compression, so that `numpy.load` opens it too:
 
-    header.json       {"format": "harmix model", "version": 2, ...}, UTF-8
+    header.json       {"format": "harmix model", "version": 3, ...}, UTF-8
     arrays/0.npy      float64, complex128, int64 or bool, C order, little-endian; arrays/1.npy, ...
 
 What the header says of the arrays is the business of `harmix.persistence`. The same content always makes the same bytes.
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 FORMAT = "harmix model"
-VERSION = 2
+VERSION = 3
 
 HEADER = "header.json"
 _ARRAY = re.compile(r"arrays/(0|[1-9][0-9]{0,5})\.npy")

@@ -24,6 +24,7 @@ from harmix import kernels, likelihoods
 from harmix._archive import Refused, member, one_line
 from harmix.arguments import show
 from harmix.features import Basis, FourierFrequencies, InducingPoints, WindowedFourier
+from harmix.inference.mixture import MixturePosterior
 from harmix.inference.posterior import Posterior
 from harmix.inference.stochastic import VariationalGaussian
 from harmix.linalg import Cholesky
@@ -59,6 +60,7 @@ TYPES: dict[str, type] = {
     "Basis": Basis,
     "VariationalGaussian": VariationalGaussian,
     "Posterior": Posterior,
+    "MixturePosterior": MixturePosterior,
     "Summary": Summary,
     "Grid": Grid,
 }
@@ -101,6 +103,10 @@ def encode(value: Any, place: str, arrays: list[np.ndarray], depth: int = 0) -> 
         if odd := [key for key in value if not isinstance(key, str)]:
             raise TypeError(f"{place} has the key {show(odd[0])}; keys must be strings.")
         return {"type": "dict", "items": {str(key): inner(v, f"[{key!r}]") for key, v in value.items()}}
+    if type(value).__module__.startswith(("harmix.estimators.", "harmix.learning.fit")):
+        from harmix.estimators import _saved  # heavy, and not needed for anything else
+
+        return {"type": "fitted", "name": type(value).__name__, "state": inner(_saved.state_of(value), "")}
     name = _NAMES.get(type(value))
     if name is None:
         raise TypeError(_why_not(value, place))
@@ -109,8 +115,9 @@ def encode(value: Any, place: str, arrays: list[np.ndarray], depth: int = 0) -> 
 
 
 def _is_setting(cls: type, field: dataclasses.Field) -> bool:
-    """Not a part of the pytree: a plain value, never an array."""
-    return field.metadata.get("static", False) or not issubclass(cls, eqx.Module)
+    """A plain value, never an array."""
+    plain = field.type in ("float", "int", "str", "bool")  # as annotations are written, not what they mean
+    return plain or field.metadata.get("static", False) or not issubclass(cls, eqx.Module)
 
 
 def _setting(value: Any) -> Any:
@@ -199,6 +206,12 @@ def decode(node: Any, place: str, arrays: dict[str, np.ndarray], depth: int = 0)
                 raise Refused(f"{place} must be made of strings, in a shape of integers")
             with _at(place):
                 return np.array(items, dtype=str).reshape(shape)[()]
+        case {"type": "fitted", "name": str(name), "state": dict(state), **rest} if not rest:
+            from harmix.estimators import _saved
+
+            plain = inner(state, "")
+            with _at(place):
+                return _saved.revive(name, plain)
         case {"type": str(name), "fields": dict(fields), **rest} if not rest and name in TYPES:
             return _build(TYPES[name], {key: inner(v, f".{key}") for key, v in fields.items()}, place)
     raise Refused(f"{place} is of no type that a model has, got {kind!r:.60}" if kind else f"{place} is no part of a model")
@@ -321,6 +334,12 @@ def _check_posterior(posterior: Posterior) -> str | None:
     return None if noise is None or noise > 0 else f"noise_variance must be positive, got {show(noise)}"
 
 
+def _check_mixture(mixture: MixturePosterior) -> str | None:
+    weights = np.asarray(mixture.weights)
+    fits = len(mixture.members) > 0 and weights.shape == (len(mixture.members),) and np.all(weights >= 0)
+    return None if fits and abs(np.sum(weights) - 1) < 1e-9 else "weights must be one for each member, and add up to 1"
+
+
 def _check_summary(summary: Summary) -> str | None:
     G, D = summary.nodes.shape
     if not summary.a.shape == summary.b.shape == (G,):
@@ -358,6 +377,7 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     Basis: _check_basis,
     VariationalGaussian: _check_variational,
     Posterior: _check_posterior,
+    MixturePosterior: _check_mixture,
     Summary: _check_summary,
     Grid: _check_grid,
     kernels.LocallyStationaryGaussian: _check_same_shape,

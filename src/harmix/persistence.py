@@ -2,7 +2,7 @@
 
 A model file is a zip archive (`harmix._archive`) of arrays and of a JSON header
 
-    {"format": "harmix model", "version": 2, "details": {"harmix": "0.1.0", ...}, "model": NODE}
+    {"format": "harmix model", "version": 3, "details": {"harmix": "0.1.0", ...}, "model": NODE}
 
 where a NODE is null, true, false, a number, a string, or one of
 
@@ -11,10 +11,12 @@ where a NODE is null, true, false, a number, a string, or one of
                                                                         datetime64[UNIT], timedelta64[UNIT]
     {"type": "strings", "shape": [3], "items": ["a", "b", "c"]}
     {"type": "Posterior", "fields": {NAME: NODE, ...}}                  one of `harmix._tree.TYPES`, with every field of the class
+    {"type": "fitted", "name": "HarmonizableGPRegressor", "state": NODE}    a fitted estimator, or a "FitResult"
 
 Numbers are finite, and every array belongs to one place. Older versions are brought up to date by `_MIGRATIONS`:
 
     version 1    said "kind" for "type", and had no details
+    version 2    knew no estimators and no results of learning
 
 Only the types in that list are ever made, from fields that pass the checks of their class; no converter runs, so that what
 is loaded is what was saved, bit for bit.
@@ -48,9 +50,9 @@ def save(model: Any, path: str | PathLike[str], *, details: dict[str, Any] | Non
     An existing file is replaced, in one step. The same model and details make the same bytes.
 
     Args:
-        model: kernels, features, likelihoods, a `Posterior`, `VariationalGaussian`, `Summary`, and dicts, lists and tuples of
-            them, of arrays, strings and numbers. Integers and single precision are widened. Kernels made of Python functions
-            and classes of your own cannot be saved.
+        model: estimators, a `FitResult`, kernels, features, likelihoods, a `Posterior`, `VariationalGaussian`, `Summary`, and
+            dicts, lists and tuples of them, of arrays, strings and numbers. Integers and single precision are widened. Kernels
+            made of Python functions and classes of your own cannot be saved.
         path: the file.
         details: what else to keep about the model, as JSON would have it: settings, where the data came from. The version of
             harmix is added.
@@ -157,8 +159,13 @@ def _from_1(header: dict[str, Any]) -> dict[str, Any]:
     return header | {"version": 2, "details": {}, "model": renamed(header.get("model"))}
 
 
+def _from_2(header: dict[str, Any]) -> dict[str, Any]:
+    """All that format 2 says, format 3 says in the same way."""
+    return header | {"version": 3}
+
+
 # From the version that is the key to the next. They run before anything has been checked but the version.
-_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}
+_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, dict[str, Any]]:

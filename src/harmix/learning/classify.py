@@ -18,7 +18,7 @@ from harmix.features import Features, FourierFrequencies, InducingPoints
 from harmix.features.fourier import harmonizable_term
 from harmix.inference.stochastic import VariationalGaussian, posterior
 from harmix.kernels import HarmonizableMixture, Kernel
-from harmix.learning.variational import Prior, VariationalFit, checked_weights, fit_variational
+from harmix.learning.variational import WARM_UP, Prior, VariationalFit, checked_weights, fit_variational
 from harmix.likelihoods import Bernoulli, Likelihood
 from harmix.precision import in_float64
 
@@ -205,6 +205,7 @@ def fit_classifier(
     prior: Prior | None = DEFAULT_PRIOR,
     max_iterations: int = 300,
     weights: Any = None,
+    warm_up: int = WARM_UP,
     callback: Callable[[int, int, float], None] | None = None,
 ) -> Classifier:
     """A harmonizable mixture classifier: several starts, the best of them climbed to the end, one chosen by training data.
@@ -222,7 +223,8 @@ def fit_classifier(
         prior: of the kernel in units of the data's spread; None: nothing holds the kernel back.
         max_iterations: of L-BFGS for each restart that is climbed to the end.
         weights: how many observations each row stands for; 0 leaves a row out.
-        callback: `callback(restart, iteration, objective)`.
+        warm_up: natural-gradient steps that each start begins with; see `fit_variational`.
+        callback: `callback(restart, iteration, objective)`; ends the restart by raising StopIteration.
 
     Example:
         >>> import numpy as np
@@ -252,6 +254,7 @@ def fit_classifier(
             max_iterations=iterations,
             weights=weights,
             prior=prior,
+            warm_up=warm_up,
             callback=report,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -59,6 +59,7 @@ class Softmax(Likelihood):
     """
 
     n_classes: int = eqx.field(static=True)
+    training_nodes: ClassVar[tuple[int, int]] = TRAINING_NODES
 
     def __check_init__(self) -> None:
         if not (isinstance(self.n_classes, int) and self.n_classes >= 2):
@@ -90,7 +91,7 @@ class Softmax(Likelihood):
         """
         self._check(mean, variance)
         step = self._is(y) * 1.0 - _is_top(mean)
-        return jnp.sum(step * mean, axis=1) + _by_point(_expected_log_prob_of_top, TRAINING_NODES, mean, variance)
+        return jnp.sum(step * mean, axis=1) + _by_point(_expected_log_prob_of_top, self.training_nodes, mean, variance)
 
     @entry
     def predict(
