@@ -209,7 +209,13 @@ def _prepared(data: Any, highest: np.ndarray | None) -> tuple[Summary, np.ndarra
     # The widest band that any start needs, with room to move.
     narrowest = np.ptp(x, axis=0) / max(_WINDOWS.get(D, (1,)))
     needed = 1.25 * highest + 4.0 / narrowest
-    return summarize(x, y, max_frequency=needed if D > 1 else float(needed[0]), tolerance=1e-7, weights=a), highest
+    band = needed if D > 1 else float(needed[0])
+    compressed = summarize(x, y, max_frequency=band, tolerance=1e-7, weights=a)
+    if compressed.nodes.shape[0] >= len(x):
+        return summary, highest
+    # A node may stand for several rows, and the scatter among them counts.
+    rows = {name: getattr(summary, name) for name in ("count", "sum_squares", "sum_log_weights")}
+    return dataclasses.replace(compressed, **rows), highest
 
 
 def band_of(x: np.ndarray, a: np.ndarray, y: np.ndarray) -> np.ndarray:
