@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -75,14 +75,15 @@ class HarmonizableGPClassifier(ClassifierMixin, HarmonizableGP):
         array(['inner', 'outer'], dtype='<U5')
     """
 
+    # Any value is stored here, as scikit-learn wants it; `fit` looks at them.
     def __init__(
         self,
-        n_components: int | Literal["auto"] = "auto",
-        n_frequencies: int = 2,
-        n_inducing: int | Literal["auto"] = "auto",
-        n_restarts: int = 3,
+        n_components: Any = "auto",
+        n_frequencies: Any = 2,
+        n_inducing: Any = "auto",
+        n_restarts: Any = 3,
         random_state: Any = None,
-        verbose: int = 0,
+        verbose: Any = 0,
     ):
         self.n_components = n_components
         self.n_frequencies = n_frequencies

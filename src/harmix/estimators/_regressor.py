@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Literal
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -57,16 +57,17 @@ class HarmonizableGPRegressor(RegressorMixin, HarmonizableGP):
         True
     """
 
+    # Any value is stored here, as scikit-learn wants it; `fit` looks at them.
     def __init__(
         self,
-        n_components: int | Literal["auto"] = "auto",
-        n_frequencies: int = 3,
-        n_inducing: int | Literal["auto"] = "auto",
+        n_components: Any = "auto",
+        n_frequencies: Any = 3,
+        n_inducing: Any = "auto",
         max_frequency: Any = "auto",
-        n_restarts: int = 5,
-        inference: Literal["map", "ensemble", "nuts", "auto"] = "auto",
+        n_restarts: Any = 5,
+        inference: Any = "auto",
         random_state: Any = None,
-        verbose: int = 0,
+        verbose: Any = 0,
     ):
         self.n_components = n_components
         self.n_frequencies = n_frequencies
