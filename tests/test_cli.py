@@ -48,7 +48,7 @@ try:
     main()
 except SystemExit as stop:
     assert stop.code == 0, stop.code
-heavy = {"jax", "equinox", "matplotlib", "numpy", "scipy"} & set(sys.modules)
+heavy = {"jax", "equinox", "matplotlib", "numpy", "scipy", "pandas", "sklearn", "pyarrow"} & set(sys.modules)
 assert not heavy, heavy
 """
     result = harmix_command(code=code)
@@ -61,7 +61,7 @@ def test_help_answers_at_once():
     assert seconds("import sys; sys.argv = ['harmix', '--help']; from harmix.cli import main; main()") < max(0.5, 4 * alone)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["reproduce"], ["info"]])
+@pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["report"], ["demo"], ["reproduce"], ["info"]])
 def test_every_command_has_help_with_examples(command):
     result = CliRunner().invoke(cli.app, [*command, "--help"])
     assert result.exit_code == 0
@@ -112,12 +112,21 @@ def test_info_for_people(monkeypatch, tmp_path):
     assert f"{tmp_path}  (holds no data sets)" in result.output
 
 
-def test_demo_says_where_the_picture_is(tmp_path):
-    result = harmix_command("demo", "--out", str(tmp_path / "new" / "[demo]"))
-    assert result.returncode == 0, result.stderr
-    picture = Path(result.stdout.removeprefix("picture").strip())
-    assert picture == tmp_path / "new" / "[demo]" / "demo.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
+def test_demo_says_where_picture_and_report_are(monkeypatch, tmp_path):
+    from harmix.experiments import demo
+
+    calls = []
+
+    def run(out, *, seed):
+        calls.append((out, seed))
+        return {"pictures": ["demo.png"], "report": "report.html"}
+
+    monkeypatch.setattr(demo, "run", run)
+    result = CliRunner().invoke(cli.app, ["demo", "--out", str(tmp_path / "[demo]"), "--seed", "3"])
+    assert result.exit_code == 0, result.output
+    assert calls == [(tmp_path / "[demo]", 3)]
+    paths = [line.split(maxsplit=1) for line in result.output.splitlines()]
+    assert paths == [["picture", str(tmp_path / "[demo]" / "demo.png")], ["report", str(tmp_path / "[demo]" / "report.html")]]
 
 
 def test_reproduce_runs_an_experiment_or_all_of_them(monkeypatch, tmp_path):

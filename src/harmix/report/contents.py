@@ -97,7 +97,7 @@ def signal(
 def _curve(fitted: Fitted, grid: np.ndarray) -> dict[str, Any]:
     mean, deviation = fitted.predict(grid)
     lower, upper = fitted.band(mean, deviation)
-    below, above = fitted.band(mean, np.hypot(deviation, fitted.noise))
+    below, above = fitted.band(*fitted.predict(grid, noise=True))
     names = ("mean", "lower", "upper", "below", "above")
     return dict(zip(names, map(_list, (mean, lower, upper, below, above)), strict=True))
 
@@ -211,6 +211,12 @@ def checks(fitted: Fitted, x: np.ndarray, y: np.ndarray, held: HeldOut | None) -
         y: `(n,)`.
         held: what was held out.
     """
+    if held is not None:
+        # In `x` the held-out places occur as well, as the model sees them now; what counts is how it saw them then.
+        row = lambda place, value: (*map(float, place), float(value))
+        unseen = set(map(row, held.x, held.y))
+        fresh = np.array([row(place, value) not in unseen for place, value in zip(x, y, strict=True)])
+        x, y = x[fresh], y[fresh]
     if len(x) > MOST_POINTS:
         some = np.linspace(0, len(x) - 1, MOST_POINTS).astype(int)
         x, y = x[some], y[some]
@@ -220,11 +226,6 @@ def checks(fitted: Fitted, x: np.ndarray, y: np.ndarray, held: HeldOut | None) -
     along = lambda places, values: places[:, 0] if fitted.input_dim == 1 else values
     at = np.concatenate([along(x, mean), along(held.x, held.mean) if held is not None else out])
     both, which = np.concatenate([z, out]), np.concatenate([np.zeros(len(z), int), np.ones(len(out), int)])
-    if fitted.input_dim == 1 and held is not None:
-        # In `x` the held-out places occur as well, as the model sees them now; what counts is how it saw them then.
-        seen = set(zip(held.x[:, 0].tolist(), held.y.tolist(), strict=True))
-        keep = np.array([w == 1 or (a, b) not in seen for a, b, w in zip(at, np.concatenate([y, held.y]), which, strict=True)])
-        at, both, which = at[keep], both[keep], which[keep]
     order = np.argsort(at, kind="stable")
     judged = out if len(out) else z
     levels = np.concatenate([np.arange(0.05, 1.0, 0.05), [0.99]])

@@ -60,8 +60,7 @@ class Fitted(NamedTuple):
         """Mean and standard deviation `(n,)` of the signal at `(n, D)` places, or of new observations there."""
         inner = self.inside(X)
         mean = self.y_shift + self.y_scale * np.asarray(self.posterior.mean(inner))
-        variance = np.asarray(self.posterior.variance(inner)) + (self.noise_variance if noise else 0.0)
-        return mean, self.y_scale * np.sqrt(variance)
+        return mean, self.y_scale * np.sqrt(np.asarray(self.posterior.variance(inner, noise=noise)))
 
     def components(self) -> list[Component]:
         """The terms of the kernel in the person's units, in the order of the kernel."""

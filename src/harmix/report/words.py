@@ -93,7 +93,7 @@ def bands(components: Sequence[Component], domain: tuple[float, float], x_name: 
         >>> one = lambda center, f: Component(*map(np.array, ([center], [2.0], [5.0], [f])), power=1.0)
         >>> band = bands([one(0.0, 0.5), one(2.0, 0.5), one(4.0, 0.5)], (0.0, 4.0), "t", "s")[0]
         >>> band.words
-        'An oscillation of frequency 0.5 per s (period 2 s), throughout; amplitude about 1.4; it keeps its phase over about 2 cycles.'
+        'An oscillation of frequency 0.5 per s (period 2 s), throughout; amplitude about 2.1; it keeps its phase over about 2 cycles.'
     """
     low, high = domain
     span = max(high - low, 1e-300)

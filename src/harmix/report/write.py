@@ -307,8 +307,8 @@ def _history(fitted: Fitted) -> str:
         "history",
         "Training history",
         "Objective of every restart after each iteration; the chosen one stands out.",
-        "The objective (lower bound on the evidence plus log prior) of every restart; "
-        "the chosen one is red. No held-out point has a say.",
+        "What every restart climbs: the lower bound on the evidence with the prior, then also how well blocks of the record are told "
+        "from the rest (where that begins, it starts afresh). The chosen one is red. No held-out point has a say.",
         controls="",
     )
     head = ("start", "objective", "bound", "iterations", "seconds", "jitter", "why it stopped")
