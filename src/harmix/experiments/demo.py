@@ -1,7 +1,5 @@
-"""What `harmix demo` shows: a chirp with gaps, and a harmonizable mixture kernel laid along it."""
+"""What `harmix demo` shows: a chirp with gaps, what the default estimator makes of it, and how near it comes to the truth."""
 
-# Kernels convert what they are given to arrays, which mypy cannot see.
-# mypy: disable-error-code="arg-type"
 from __future__ import annotations
 
 import time
@@ -13,115 +11,124 @@ from matplotlib.figure import Figure
 
 from harmix import plots
 from harmix.datasets import Dataset, make_chirp
-from harmix.experiments._output import BLUE, INK, prepare, save_json, save_picture, style
-from harmix.kernels import HarmonizableMixture
+from harmix.experiments._output import BLUE, GREEN, INK, prepare, save_json, save_picture, style
 
-COMPONENTS = 24
+POINTS = 400
 BAND = 5.0
+# Cells of the pictures, in time and in frequency.
+TIMES, FREQUENCIES = 200, 160
 
 
-def kernel_along(chirp: Dataset, *, P: int = COMPONENTS) -> HarmonizableMixture:
-    """An HMK of the true variance, with P components evenly spaced in time, each at the frequency the chirp
-    has there.
+def draw(chirp: Dataset, model: Any, power: Any) -> Figure:
+    """The record with the posterior and the truth above; below, when the model has which frequencies: through a window, and as
+    the expected Wigner-Ville distribution.
 
     Args:
-        chirp: from `make_chirp`, with a single oscillation of amplitude 1.
-        P: how many components, at least 6: two lie beyond each end.
-
-    Example:
-        >>> kernel_along(make_chirp(50, random_state=0), P=12).frequencies.shape
-        (12, 1, 1)
+        chirp: from `make_chirp`, with a single oscillation.
+        model: a regressor fitted to its training points.
+        power: its spectrogram.
     """
-    spacing = chirp.duration / (P - 5)
-    # Two beyond either end, or the variance would fall off there.
-    centers = spacing * (np.arange(P) - 2)
-    # A cosine of amplitude 1 has the variance 1/2; windows as wide as their spacing add up to sqrt(2 pi).
-    weight = 0.5 / np.sqrt(2 * np.pi)
-    return HarmonizableMixture(
-        centers=centers[:, None],
-        windows=[[spacing]],
-        lengthscales=[[0.75]],
-        frequencies=chirp.truth.frequency(centers)[:, None, :1],
-        weights=[[[weight]]],
-    )
-
-
-def draw(chirp: Dataset, kernel: HarmonizableMixture, *, resolution: int = 401) -> Figure:
-    """The signal above, the kernel's matrix and its Wigner distribution below."""
-    x = np.linspace(0, chirp.duration, resolution)
     figure = Figure(figsize=(10.0, 7.4), layout="constrained")
-    grid = figure.add_gridspec(2, 2, height_ratios=(1, 1.75), width_ratios=(1, 1.04))
-    signal, matrix, picture = (
-        figure.add_subplot(grid[0, :]),
-        figure.add_subplot(grid[1, 0]),
-        figure.add_subplot(grid[1, 1]),
-    )
+    grid = figure.add_gridspec(2, 2, height_ratios=(1, 1.5))
+    signal, window, wigner = figure.add_subplot(grid[0, :]), figure.add_subplot(grid[1, 0]), figure.add_subplot(grid[1, 1])
 
     for i, (start, stop) in enumerate(chirp.gaps):
         signal.axvspan(start, stop, color="#ececec", lw=0, label="gaps: no data" if i == 0 else None)
-    fine = np.linspace(0, chirp.duration, 2001)
-    signal.plot(fine, chirp.truth(fine), color=BLUE, lw=1.1, alpha=0.8, label="truth")
-    signal.plot(
-        chirp.data[chirp.train],
-        chirp.target[chirp.train],
-        ".",
-        color=INK,
-        ms=4,
-        label="noisy, uneven samples",
-    )
+    fine = np.linspace(0, chirp.duration, 1501)
+    data = chirp.data[chirp.train], chirp.target[chirp.train]
+    plots.posterior(model, fine, data=data, ax=signal, unit="s", color=BLUE)
+    signal.plot(fine, chirp.truth(fine), "--", color=GREEN, lw=1.2, label="truth")
     signal.set(xlim=(0, chirp.duration), xlabel="time (s)", ylabel="signal")
-    signal.set_title("A signal whose frequency changes", loc="left", fontweight="bold")
-    signal.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.2)
+    signal.set_title("Uneven, noisy samples with gaps, and what harmix makes of them", loc="left", fontweight="bold", pad=22)
+    signal.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=5, borderaxespad=0.2)
 
-    plots.kernel(kernel, x, ax=matrix, unit="s", colorbar=False)
-    matrix.set(xlabel="time (s)", ylabel="time (s)")
-    matrix.set_title("A kernel for it: covariance of two times", loc="left", fontweight="bold")
-
-    plots.wigner(kernel, x, np.linspace(0, BAND, resolution), ax=picture, unit="s")
-    picture.plot(x, chirp.truth.frequency(x)[:, 0], "--", color=INK, lw=1.2, label="true frequency of the signal")
-    picture.plot(
-        kernel.centers[2:-2, 0],
-        kernel.frequencies[2:-2, 0, 0],
-        "o",
-        color="white",
-        mec=INK,
-        ms=4.5,
-        label="components of the kernel",
+    times, frequencies = np.asarray(power["time"]), np.asarray(power["frequency"])
+    # As the amplitude of a sine: pi (a width)^2 / 2 is its power.
+    amplitude = np.sqrt(2 * np.asarray(power["mean"]) / np.pi) / power.attrs["width"]
+    mesh = window.pcolormesh(times, frequencies, amplitude.T, cmap="cividis", vmin=0, shading="nearest", rasterized=True)
+    figure.colorbar(mesh, ax=window, label="amplitude")
+    window.set_title("When it has which frequencies, through a window", loc="left", fontweight="bold")
+    values = np.asarray(model.wigner(times, frequencies))
+    limit = float(np.quantile(np.abs(values), 0.995))
+    mesh = wigner.pcolormesh(
+        times, frequencies, values.T, cmap=plots.SIGNED, vmin=-limit, vmax=limit, shading="nearest", rasterized=True
     )
-    picture.set(xlim=(0, chirp.duration), ylim=(0, BAND), xlabel="time (s)")
-    picture.set_title("When it has which frequencies: Wigner distribution", loc="left", fontweight="bold")
-    picture.legend(loc="upper left")
-    matrix.set_anchor("N")
-    for ax in (signal, matrix, picture):
-        ax.spines[["top", "right"]].set_visible(False)
+    figure.colorbar(mesh, ax=wigner, label=r"$W(x, \omega)$")
+    wigner.set_title("The same as a Wigner distribution", loc="left", fontweight="bold")
+    for ax in (window, wigner):
+        ax.plot(
+            times,
+            chirp.truth.frequency(times)[:, 0],
+            "--",
+            color="white" if ax is window else INK,
+            lw=1.4,
+            label="true frequency",
+        )
+        ax.set(xlim=(0, chirp.duration), ylim=(0, BAND), xlabel="time (s)", ylabel="frequency (cycles per s)")
+    legend = window.legend(loc="upper left")
+    for text in legend.get_texts():
+        text.set_color("white")
+    signal.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def run(out: Path, *, seed: int = 0) -> dict[str, Any]:
-    """Makes a chirp, draws it and a kernel into `out/demo.png`, and writes `demo.json`.
+    """Fits the default estimator to a chirp, draws `out/demo.png`, and writes `report.html`, `model.harmix`, `chirp.csv` (the
+    data) and `demo.json`.
 
     Args:
         out: a directory; it is made if need be.
-        seed: of the chirp.
+        seed: of the chirp and of learning.
 
     Example:
-        >>> run(Path("outputs/demo"))["pictures"]  # doctest: +SKIP
-        ['demo.png']
+        >>> run(Path("outputs/demo"))["report"]  # doctest: +SKIP
+        'report.html'
     """
     out = prepare(out)
+    from harmix import estimators
+    from harmix.cli.models import fitted
+    from harmix.report import HeldOut, Names, scores, write
+
     started = time.perf_counter()
-    chirp = make_chirp(260, kind="quadratic", random_state=seed)
-    kernel = kernel_along(chirp)
+    chirp = make_chirp(POINTS, random_state=seed)
+    x, y = chirp.data[chirp.train], chirp.target[chirp.train]
+    table = np.column_stack([x, y])
+    np.savetxt(out / "chirp.csv", table, fmt="%.17g", delimiter=",", header="time,signal", comments="")
+    model = estimators.HarmonizableGPRegressor(random_state=seed, verbose=1).fit(x, y)
+    learned = time.perf_counter() - started
+    frequencies = np.linspace(0, BAND, FREQUENCIES + 1)[1:]
+    power = model.spectrogram(np.linspace(0, chirp.duration, TIMES), frequencies)
     with style():
-        save_picture(draw(chirp, kernel), out / "demo.png", dpi=110)
+        save_picture(draw(chirp, model, power), out / "demo.png", dpi=110)
+    # In the gaps the data set has the truth; a check of observations needs noise on it.
+    places = chirp.data[chirp.test]
+    noise = chirp.noise * np.random.default_rng([seed, 1]).standard_normal(len(places))
+    held = HeldOut(places, chirp.target[chirp.test] + noise, *model.predict(places, return_std=True))
+    model.save(out / "model.harmix", details={"x": ["time"], "y": "signal"})
+    write(
+        out / "report.html",
+        fitted(model, (None,)),
+        Names("Demo: a chirp with gaps", ("time",), "signal", "s"),
+        x=x,
+        y=y,
+        held=held,
+        truth=chirp.truth,
+        how=[("This page", f"harmix demo --seed {seed}"), ("A model of the same data", "harmix fit chirp.csv --out mine/")],
+    )
+    strongest = frequencies[np.argmax(np.asarray(power["mean"]), axis=1)]
+    true = chirp.truth.frequency(np.asarray(power["time"]))[:, 0]
     result = {
         "experiment": "demo",
         "seed": seed,
-        "training_points": chirp.train.sum(),
+        "training_points": int(chirp.train.sum()),
         "noise": chirp.noise,
+        "noise_found": float(model.y_scale_ * np.sqrt(model.result_.noise_variance)),
         "gaps": chirp.gaps,
-        "components": COMPONENTS,
+        "held_out": scores(held),
+        "frequency_error": float(np.median(np.abs(strongest - true))),
+        "seconds_learning": learned,
         "seconds": time.perf_counter() - started,
         "pictures": ["demo.png"],
+        "report": "report.html",
     }
     return save_json(out / "demo.json", result)
