@@ -35,8 +35,10 @@ def log_expected(log_g, mean, variance, place, scale):
     if variance < 1e-20:
         return log_g(np.array([mean]))[0]
     sd = np.sqrt(variance)
-    log_integrand = lambda f: log_g(f) + stats.norm.logpdf(f, mean, sd)
-    ends = min(mean - 14 * sd, place), max(mean + 14 * sd, place)
+    # In units of the deviation: next to a mean of 10, f itself does not resolve a deviation of 1e-6 to 1e-10.
+    place, scale = (place - mean) / sd, scale / sd
+    log_integrand = lambda z: log_g(mean + sd * z) + stats.norm.logpdf(z)
+    ends = min(-14, place), max(14, place)
     grid = np.unique(np.concatenate([np.linspace(*ends, 2001), around(place, scale)]))
     for _ in range(3):
         value = log_integrand(grid)
@@ -44,8 +46,8 @@ def log_expected(log_g, mean, variance, place, scale):
         low, high = grid[max(seen[0] - 1, 0)], grid[min(seen[-1] + 1, grid.size - 1)]
         breaks = np.concatenate([np.linspace(low, high, 301), around(place, scale)])
         grid = np.unique(breaks[(breaks >= low) & (breaks <= high)])
-    f, w = panels(grid)
-    value = log_integrand(f)
+    z, w = panels(grid)
+    value = log_integrand(z)
     return special.logsumexp(value, b=w)
 
 
@@ -88,14 +90,14 @@ def moments(likelihood, f):
     if name == "Gaussian":
         return f, np.full_like(f, float(likelihood.variance))
     if name == "StudentT":
-        distribution = stats.t(float(likelihood.df), loc=f, scale=float(likelihood.scale))
-        return f, np.broadcast_to(distribution.var(), f.shape)
+        df = float(likelihood.df)  # where there is no variance, inf, also where scipy says NaN for want of a mean
+        return f, np.full_like(f, stats.t(df, scale=float(likelihood.scale)).var() if df > 2 else np.inf)
     if name == "Poisson":
         rate = likelihood.exposure * np.exp(f)
         return rate, rate
     if name == "Bernoulli":
-        p = stats.norm.cdf(f) if likelihood.link == "probit" else special.expit(f)
-        return p, p * (1 - p)
+        cdf = stats.norm.cdf if likelihood.link == "probit" else special.expit
+        return cdf(f), cdf(f) * cdf(-f)
     if name == "Softmax":
         p = special.softmax(f, axis=-1)
         return p, p * (1 - p)
@@ -103,13 +105,13 @@ def moments(likelihood, f):
 
 
 def tensor_expected(fn, mean, variance, step=0.2, reach=8.5):
-    """`E fn(f)` over C <= 3 independent Gaussians, trapezoidal in C dimensions; fn maps (..., C) to (...)."""
+    """`E fn(f)` over C <= 3 independent Gaussians, trapezoidal in C dimensions; fn maps (..., C) to (..., *any)."""
     z = np.arange(-reach, reach + step / 2, step)
     w = step * stats.norm.pdf(z)
     f = np.stack(np.meshgrid(*(m + np.sqrt(v) * z for m, v in zip(mean, variance, strict=True)), indexing="ij"), -1)
     total = fn(f)
     for _ in mean:
-        total = total @ w
+        total = np.tensordot(w, total, axes=(0, 0))
     return total
 
 
