@@ -156,6 +156,21 @@ def test_a_forecast_beyond_the_model_is_warned_of(fitted):
             ask(far)
 
 
+def test_many_columns_have_inducing_points(tmp_path):
+    # In ten dimensions fifty frequencies explain next to nothing: the model used to find no more than noise.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 10))
+    y = 3 * X[:, 4] + rng.normal(size=120)
+    model = hx.HarmonizableGPRegressor(random_state=0).fit(X[:80], y[:80])
+    assert model.score(X[80:], y[80:]) > 0.7
+    lengthscales = model.components_.filter(like="lengthscale").iloc[0]
+    assert lengthscales.idxmin() == "lengthscale[x4]"
+    model.save(tmp_path / "m")
+    assert hx.load(tmp_path / "m").predict(X).tobytes() == model.predict(X).tobytes()
+    with pytest.raises(ValueError, match='inference must be "auto" or "map" with more than 3 columns'):
+        hx.HarmonizableGPRegressor(inference="nuts").fit(X, y)
+
+
 # --- kept -------------------------------------------------------------------------------------------------------------
 
 

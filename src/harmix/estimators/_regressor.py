@@ -18,6 +18,9 @@ from harmix.estimators._progress import Watch
 from harmix.precision import in_float64
 from harmix.summary import Summary
 
+# With more columns than this frequencies cannot span the inputs; see `_points`.
+FEW_COLUMNS = 3
+
 
 class HarmonizableGPRegressor(RegressorMixin, HarmonizableGP):
     """A Gaussian process for signals whose frequencies change, in the manner of scikit-learn: `y = f(x) + noise`.
@@ -25,7 +28,8 @@ class HarmonizableGPRegressor(RegressorMixin, HarmonizableGP):
     The kernel of f is a harmonizable mixture, `k(x, x') = sum_p k_p(x - x_p, x' - x_p)`: windows along the record, each with
     frequencies of its own. It is learned, and inference uses Fourier features of its components, so that thousands of
     observations take seconds. Columns of X may be datetimes: they are told in days if they span ten days or more, otherwise in
-    seconds (`x_units_` says which), and frequencies are then in cycles per day or per second.
+    seconds (`x_units_` says which), and frequencies are then in cycles per day or per second. With more than three columns that
+    vary, one window with a trend and inducing points in place of frequencies takes over, and `inference` is "map".
 
     Args:
         n_components: how many windows; "auto": as the data suggest.
@@ -87,6 +91,7 @@ class HarmonizableGPRegressor(RegressorMixin, HarmonizableGP):
             sample_weight: `(n,)`: how many observations each row stands for, so that its noise variance is that of the others
                 divided by it. 0 leaves a row out.
         """
+        from harmix.estimators._points import fit_points
         from harmix.learning.fit import fit
 
         _refuse_complex(y)
@@ -105,19 +110,27 @@ class HarmonizableGPRegressor(RegressorMixin, HarmonizableGP):
         if not np.all(np.isfinite(squares)) or not np.sum(squares) > 0:
             raise ValueError(f"y reaches from {y.min():g} to {y.max():g}: give it in other units.")
         self.y_shift_, self.y_scale_ = level, math.sqrt(math.fsum(squares) / math.fsum(count))
-        watch = Watch()
-        found = fit(
-            self._summary(X, y, weights),
-            n_components=self.n_components,
-            n_frequencies=self.n_frequencies,
-            n_inducing=self.n_inducing,
-            max_frequency=self._scaled_max_frequency(),
-            n_restarts=self.n_restarts,
-            inference=self.inference,
-            random_state=self._seed(),
-            progress=bool(self.verbose),
-            callback=watch,
-        )
+        watch, summary = Watch(), self._summary(X, y, weights)
+        if len(self.x_shift_) > FEW_COLUMNS:
+            if self.inference not in ("auto", "map"):
+                raise ValueError(
+                    f'inference must be "auto" or "map" with more than {FEW_COLUMNS} columns that vary, got {self.inference!r}.'
+                )
+            sizes = {"n_components": self.n_components, "n_inducing": self.n_inducing}
+            found = fit_points(summary, **sizes, seed=self._seed(), callback=watch)
+        else:
+            found = fit(
+                summary,
+                n_components=self.n_components,
+                n_frequencies=self.n_frequencies,
+                n_inducing=self.n_inducing,
+                max_frequency=self._scaled_max_frequency(),
+                n_restarts=self.n_restarts,
+                inference=self.inference,
+                random_state=self._seed(),
+                progress=bool(self.verbose),
+                callback=watch,
+            )
         restarts = watch.named(found.restarts)
         chosen = restarts[found.chosen]
         self.result_ = dataclasses.replace(found, restarts=restarts, converged=chosen.converged, message=chosen.message)

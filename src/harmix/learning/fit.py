@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from harmix.arguments import numeric_array, show
-from harmix.features import FourierFrequencies
 from harmix.inference.mixture import MixturePosterior
 from harmix.inference.posterior import Posterior, condition, positive_count
 from harmix.kernels import HarmonizableMixture
@@ -50,7 +49,7 @@ class FitResult(eqx.Module):
     Attributes:
         posterior: a `Posterior`, or a `MixturePosterior` where hyperparameters are averaged over.
         kernel: the harmonizable mixture of the chosen restart.
-        features: its inducing frequencies.
+        features: its inducing frequencies (points, where an estimator had more columns than frequencies can span).
         noise_variance: its noise.
         bound: of the chosen restart, on the log evidence.
         restarts: one `Restart` each, in the order of their starts.
@@ -65,7 +64,7 @@ class FitResult(eqx.Module):
 
     posterior: Posterior | MixturePosterior
     kernel: HarmonizableMixture
-    features: FourierFrequencies
+    features: Any
     noise_variance: float
     bound: float
     restarts: tuple[Restart, ...]
