@@ -15,8 +15,6 @@ from harmix.experiments._output import BLUE, GREEN, INK, prepare, save_json, sav
 
 POINTS = 400
 BAND = 5.0
-# Cells of the pictures, in time and in frequency.
-TIMES, FREQUENCIES = 200, 160
 
 
 def draw(chirp: Dataset, model: Any, power: Any) -> Figure:
@@ -88,6 +86,7 @@ def run(out: Path, *, seed: int = 0) -> dict[str, Any]:
     from harmix import estimators
     from harmix.cli.models import fitted
     from harmix.report import HeldOut, Names, scores, write
+    from harmix.report.contents import FREQUENCIES, TIMES
 
     started = time.perf_counter()
     chirp = make_chirp(POINTS, random_state=seed)
@@ -96,6 +95,7 @@ def run(out: Path, *, seed: int = 0) -> dict[str, Any]:
     np.savetxt(out / "chirp.csv", table, fmt="%.17g", delimiter=",", header="time,signal", comments="")
     model = estimators.HarmonizableGPRegressor(random_state=seed, verbose=1).fit(x, y)
     learned = time.perf_counter() - started
+    # As many cells as in the report: what is compiled for one serves the other.
     frequencies = np.linspace(0, BAND, FREQUENCIES + 1)[1:]
     power = model.spectrogram(np.linspace(0, chirp.duration, TIMES), frequencies)
     with style():

@@ -19,7 +19,7 @@ MARGIN = 0.02
 MOST_POINTS = 4000
 # Values along a curve, and cells of a picture.
 _CURVE = (600, 5000)
-_TIMES, _FREQUENCIES = 180, 110
+TIMES, FREQUENCIES = 180, 110
 
 
 class HeldOut(NamedTuple):
@@ -129,8 +129,8 @@ def highest_frequency(components: Sequence[Component], width: float) -> float:
 def picture(fitted: Fitted, highest: float, width: float, *, wigner: bool = True) -> dict[str, Any]:
     """Time and frequency: amplitudes with their band, the Wigner distribution, the marginals, and what the model is made of."""
     low, high = float(fitted.domain[0, 0]), float(fitted.domain[1, 0])
-    times = np.linspace(low - MARGIN * (high - low), high + MARGIN * (high - low), _TIMES)
-    frequencies = np.linspace(highest / _FREQUENCIES, highest, _FREQUENCIES)
+    times = np.linspace(low - MARGIN * (high - low), high + MARGIN * (high - low), TIMES)
+    frequencies = np.linspace(highest / FREQUENCIES, highest, FREQUENCIES)
     power = fitted.spectrogram(times, frequencies, width)
     mean, lower, upper = (np.sqrt(np.maximum(np.asarray(p), 0)) for p in (power.mean, power.lower, power.upper))
     top = float(np.quantile(mean, 0.998)) or 1.0
