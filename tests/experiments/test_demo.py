@@ -15,6 +15,8 @@ from harmix.experiments import demo
 @pytest.fixture
 def quick(monkeypatch):
     """The demo with one small start instead of three."""
+    import harmix.cli.models  # noqa: F401  (whose annotations name the class itself)
+
     monkeypatch.setattr(demo, "RESTARTS", 1)
     small = functools.partial(estimators.HarmonizableGPRegressor, n_components=1, n_frequencies=2, inference="map")
     monkeypatch.setattr(estimators, "HarmonizableGPRegressor", small)
