@@ -169,7 +169,7 @@ def fit_variational(
         max_iterations: of L-BFGS.
         weights: how many observations each row stands for, `(n,)`; 0 leaves a row out. One of each by default.
         prior: `prior(kernel, features, likelihood)`, a log density of the parameters that is added to the bound. An
-            `equinox.Module` is compiled once for all its instances.
+            `equinox.Module` is compiled once, whatever the numbers in it.
         warm_up: natural-gradient steps that a q without a start begins with; 0 leaves it at the prior, which takes a few more
             iterations, and half as long to compile.
         callback: `callback(iteration, objective)`; may raise StopIteration.
@@ -192,6 +192,8 @@ def fit_variational(
     if fresh and warm_up > 0:
         q = _warm_up(kernel, features, likelihood, q, X, y, weights, jnp.asarray(warm_up))
 
+    # Numbers as arrays: other values are then no reason to compile anew.
+    prior = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, float) else leaf, prior)
     like, static = eqx.partition((to_free((kernel, features, likelihood)), q), eqx.is_inexact_array)
     problem = _Problem(static, prior, X, y, weights)
     vector, unravel = ravel_pytree(like)
@@ -230,6 +232,7 @@ def fit_variational(
     )
 
 
+@in_float64
 def checked_weights(weights: Any, n: int) -> Float[Array, " n"]:
     """Weights of n rows, all 1 by default."""
     if weights is None:
