@@ -45,7 +45,7 @@ def updated(posterior: Posterior, data: Any) -> tuple[Posterior, Float[Array, ""
         >>> old, new = ([0.0, 0.5], [1.0, 1.5]), ([1.0], [2.0])
         >>> post, gain = updated(hx.condition(k, u, 0.1, old), new)
         >>> both = hx.collapsed_bound(k, u, 0.1, ([0.0, 0.5, 1.0], [1.0, 1.5, 2.0]))
-        >>> bool(abs(gain - (both - hx.collapsed_bound(k, u, 0.1, old))) < 1e-9)
+        >>> bool(abs(float(gain) - (both - hx.collapsed_bound(k, u, 0.1, old))) < 1e-9)
         True
     """
     if posterior.noise_variance is None:
