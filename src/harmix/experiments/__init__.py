@@ -11,6 +11,7 @@ from __future__ import annotations
 EXPERIMENTS = {
     "figure1": "kernels and their spectra side by side, and a GSM kernel approximated by an HMK",
     "recovery": "kernels of other families recovered as HMKs, and the denseness theorems measured",
+    "banana": "two classes in the plane: inducing points and variational Fourier features, and what generalises",
     "solar": "gaps in a record of solar irradiance filled, beside stationary kernels",
     "chirps": "ten gappy signals whose frequency changes, beside a spectral mixture and a periodogram",
 }
