@@ -52,8 +52,8 @@ class MixturePrior(eqx.Module):
         center: deviation of the centres, in units of spread.
     """
 
-    log_width: float = 0.5
-    frequency: float = 0.5
+    log_width: float = 0.6
+    frequency: float = 0.6
     log_variance: float = 1.0
     center: float = 2.0
 
