@@ -11,7 +11,7 @@ from scipy.special import ndtr
 import harmix as hx
 from harmix.persistence import ModelFileError
 
-SMALL = {"n_components": 1, "n_frequencies": 1, "n_inducing": 3, "n_restarts": 1, "random_state": 0}
+SMALL = {"n_components": 2, "n_frequencies": 1, "n_inducing": 3, "n_restarts": 1, "random_state": 0}
 
 
 def waves(n=60):

@@ -24,7 +24,7 @@ from harmix.features.base import make_basis
 from harmix.inference.collapsed import collapse
 from harmix.inference.posterior import condition, positive_count
 from harmix.kernels import HarmonizableMixture
-from harmix.learning.classify import _clusters
+from harmix.learning.classify import clusters
 from harmix.learning.fit import FitResult, _padded
 from harmix.learning.optimize import REFUSED, Restart
 from harmix.likelihoods import Gaussian
@@ -68,13 +68,13 @@ def fit_points(
     M = min(_POINTS if n_inducing == "auto" else positive_count("n_inducing", n_inducing), len(X))
     # Distances grow with the root of the number of columns, and lengthscales with them.
     kernel = HarmonizableMixture(
-        jnp.asarray(_clusters(X, P, rng)),
+        jnp.asarray(clusters(X, P, rng)),
         jnp.full((P, D), _WINDOW),
         jnp.full((P, D), math.sqrt(D)),
         jnp.zeros((P, 1, D)),
         jnp.full((P, 1, 1), 1.0 / P),
     )
-    model = (kernel, InducingPoints(jnp.asarray(_clusters(X, M, rng))), Gaussian(jnp.asarray(_NOISE)))
+    model = (kernel, InducingPoints(jnp.asarray(clusters(X, M, rng))), Gaussian(jnp.asarray(_NOISE)))
     like, static = eqx.partition(to_free(model), eqx.is_inexact_array)
     padded, (vector, unravel) = _padded(summary), ravel_pytree(like)
     best: dict[str, Any] = {"value": -np.inf, "vector": np.asarray(vector)}

@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
-from scipy.optimize import minimize
 
 from harmix.features import make_basis
 from harmix.inference.collapsed import collapse
+from harmix.learning.descent import descend
 from harmix.learning.models import Bands, Layout, build, log_prior
 from harmix.learning.withheld import Withheld, log_density
 from harmix.precision import in_float64
@@ -182,8 +182,7 @@ def climb(
         if stop.is_set():
             raise StopIteration
 
-    options = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-4}
-    found = minimize(negative, best["vector"], jac=True, method="L-BFGS-B", callback=after, options=options)
+    found = descend(negative, lambda: best["vector"], iterations=iterations, gtol=1e-4, callback=after)
     terms = best["terms"]
     restart = Restart(
         start.name,

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
-from scipy.optimize import minimize
 
 from harmix.arguments import numeric_array
 from harmix.features import Features
@@ -25,6 +24,7 @@ from harmix.inference.collapsed import require_finite
 from harmix.inference.natural import step
 from harmix.inference.stochastic import VariationalGaussian, bound, checked_data
 from harmix.kernels import Kernel
+from harmix.learning.descent import descend
 from harmix.likelihoods import Likelihood
 from harmix.parameters import from_free, to_free
 from harmix.precision import in_float64
@@ -213,8 +213,7 @@ def fit_variational(
 
     if evaluate(best["vector"])[0] == _REFUSED:
         require_finite("the bound at the start of fit_variational", jnp.asarray(jnp.nan), jnp.zeros(()))
-    options = {"maxiter": max_iterations, "maxfun": 2 * max_iterations, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-5}
-    found = minimize(evaluate, best["vector"], jac=True, method="L-BFGS-B", callback=after, options=options)
+    found = descend(evaluate, lambda: best["vector"], iterations=max_iterations, gtol=1e-5, callback=after)
 
     kernel, features, likelihood, q = _model(unravel(jnp.asarray(best["vector"])), static)
     value, jitter = map(float, best["terms"])
