@@ -129,6 +129,8 @@ def test_every_kernel_comes_back_or_is_refused_with_a_reason(tmp_path):
 def test_every_feature_and_likelihood_can_be_saved():
     for base in (hx.features.Features, hx.likelihoods.Likelihood):
         public = {cls for cls in classes(base) if not cls.__abstractmethods__ and not cls.__name__.startswith("_")}
+        # Other tests define features and likelihoods of their own.
+        public = {cls for cls in public if cls.__module__.startswith("harmix.")}
         assert public <= set(_tree.TYPES.values())
 
 
