@@ -79,7 +79,12 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
         if iteration == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    result = hx.fit(gappy(), n_components=1, n_restarts=1, max_iterations=300, callback=stop)
+    # Workers of pytest-xdist ignore the signal.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        result = hx.fit(gappy(), n_components=1, n_restarts=1, max_iterations=300, callback=stop)
+    finally:
+        signal.signal(signal.SIGINT, usual)
     assert result.message == "interrupted"
     assert not result.converged
     assert result.restarts[0].iterations < 50
