@@ -18,7 +18,7 @@ from harmix.kernels import HarmonizableMixture
 from harmix.learning.initialize import Proposal, Record, half_sampling_rate, propose, record_of
 from harmix.learning.marginalize import ensemble, nuts
 from harmix.learning.models import build, initial_bands
-from harmix.learning.optimize import Climbed, Problem, Restart, Start, climb_all
+from harmix.learning.optimize import DROPPED, Climbed, Problem, Restart, Start, climb_all
 from harmix.learning.progress import reporting
 from harmix.learning.withheld import withhold
 from harmix.precision import in_float64
@@ -131,7 +131,7 @@ def fit(
 
     summary, highest = _prepared(data, highest)
     record = record_of(summary, highest)
-    proposals = _proposals(record, windows, n_frequencies, budget, n_restarts, _is_real(summary), rng)
+    proposals = _proposals(record, windows, n_frequencies, budget, n_restarts, not summary.is_complex, rng)
     starts = [Start(initial_bands(p.layout, M), p.layout, p.name) for p, M in proposals]
     padded = _padded(summary)
     problem = Problem(padded, withhold(padded), SHARE)
@@ -145,12 +145,11 @@ def fit(
     best = max(finished, key=lambda c: _final(c, problem))
     if inference == "nuts":
         members, weights, diagnostics = nuts(best, padded, seed=int(rng.integers(2**31)))
+        layouts = [best.layout] * len(members)
     elif inference == "map":
-        members, weights, diagnostics = [best.bands], np.ones(1), {}
+        members, weights, diagnostics, layouts = [best.bands], np.ones(1), {}, [best.layout]
     else:
         members, weights, diagnostics, layouts = ensemble(finished, problem)
-    if inference in ("nuts", "map"):
-        layouts = [best.layout] * len(members)
     posteriors = [condition(*build(b, layout), summary) for b, layout in zip(members, layouts, strict=True)]
     model = build(best.bands, best.layout)
     return FitResult(
@@ -183,12 +182,8 @@ def _checked_frequency(value: Any) -> np.ndarray:
 
 def _final(climbed: Climbed, problem: Problem) -> float:
     """The objective in its last form; that of restarts dropped early is another one."""
-    dropped = problem.partitions and climbed.restart.message.startswith("dropped")
+    dropped = problem.partitions and climbed.restart.message == DROPPED
     return -np.inf if dropped else float(climbed.restart.objective[-1])
-
-
-def _is_real(summary: Summary) -> bool:
-    return not summary.is_complex
 
 
 def _prepared(data: Any, highest: np.ndarray | None) -> tuple[Summary, np.ndarray | None]:
