@@ -246,8 +246,11 @@ def _parquet(path: Path, y: Any, weights: Any, columns: Any) -> tuple[Iterator[C
     wanted = list(dict.fromkeys([*inputs, target, *([] if weight is None else [weight])]))
 
     def batches() -> Iterator[Chunk]:
-        # Little read-ahead: the point of streaming is that memory stays flat.
-        for batch in data.to_batches(columns=wanted, batch_size=_CHUNK, batch_readahead=2, fragment_readahead=1):
+        # Little read-ahead, and no buffer that keeps every range of the file it has read: memory stays flat.
+        flat = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+        for batch in data.to_batches(
+            columns=wanted, batch_size=_CHUNK, batch_readahead=2, fragment_readahead=1, fragment_scan_options=flat
+        ):
             if batch.num_rows:
                 column = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in wanted}
                 X = np.stack([column[name] for name in inputs], axis=1)
