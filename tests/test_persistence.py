@@ -58,13 +58,13 @@ def write_format_1(path):
     Path(path).write_bytes(pack({"header.json": header} | {f"arrays/{i}.npy": npy(a) for i, a in enumerate(arrays)}))
 
 
-def write_format_3(path):
-    """The same as this version saves it, and saved it in format 2."""
+def write_format_4(path):
+    """The same as this version saves it, and saved it in formats 2 and 3."""
     kernel = hx.kernels.SquaredExponential(VARIANCE, LENGTH)
     save([hx.condition(kernel, None, NOISE, (X, Y)), {"kind": "x"}], path, details={"from": "tests"})
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_files_of_every_format_version_still_predict_what_they_did(version):
     (posterior, rest), details = load(DATA / f"model_format_{version}.harmix", return_details=True)
     assert rest == {"kind": "x"}
@@ -84,8 +84,22 @@ def test_an_old_file_is_migrated_as_it_would_be_written_today(tmp_path):
     write_format_1(tmp_path / "old")
     save(load(tmp_path / "old"), tmp_path / "new")
     header = json.loads(unpack(tmp_path / "new")["header.json"])
-    assert header["version"] == 3
+    assert header["version"] == 4
     assert header["model"]["items"][0]["type"] == "Posterior"
+
+
+def test_a_mixture_of_format_3_has_no_chirps(tmp_path):
+    from kernels import draws
+
+    kernel = draws.mixture(imaginary=True)(np.random.default_rng(0), 2)
+    save({"of": [kernel]}, tmp_path / "new")
+    parts = unpack(tmp_path / "new")
+    header = json.loads(parts["header.json"]) | {"version": 3}
+    assert header["model"]["items"]["of"]["items"][0]["fields"].pop("rates", "missing") is None
+    (tmp_path / "old").write_bytes(pack(parts | {"header.json": json.dumps(header).encode()}))
+    again = load(tmp_path / "old")["of"][0]
+    assert again.rates is None
+    np.testing.assert_array_equal(again(np.eye(2)), kernel(np.eye(2)))
 
 
 # --- round trips ------------------------------------------------------------------------------------------------------
@@ -176,7 +190,7 @@ def test_a_loaded_posterior_predicts_exactly_as_the_saved_one(tmp_path):
 
 
 def test_a_fresh_32_bit_process_predicts_exactly_the_same():
-    path = DATA / "model_format_3.harmix"
+    path = DATA / "model_format_4.harmix"
     code = (
         "import sys, jax; from harmix.persistence import load; assert not jax.config.read('jax_enable_x64');"
         "print(load(sys.argv[1])[0].mean([-0.5, 0.7, 1.5]).tobytes().hex())"
@@ -340,4 +354,4 @@ def test_saving_follows_links_and_says_what_is_in_the_way(tmp_path):
 if __name__ == "__main__":
     DATA.mkdir(exist_ok=True)
     write_format_1(DATA / "model_format_1.harmix")
-    write_format_3(DATA / "model_format_3.harmix")
+    write_format_4(DATA / "model_format_4.harmix")

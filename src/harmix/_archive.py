@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 FORMAT = "harmix model"
-VERSION = 3
+VERSION = 4
 
 HEADER = "header.json"
 _ARRAY = re.compile(r"arrays/(0|[1-9][0-9]{0,5})\.npy")

@@ -290,6 +290,8 @@ def _check_parameters(module: Any) -> None:
     if not isinstance(module, eqx.Module):
         return
     for name, declaration in declarations(module).items():
+        if getattr(module, name) is None:
+            continue  # its annotation allows that
         array = np.asarray(getattr(module, name))
         if array.size == 0 or array.ndim not in {len(shape) for shape in declaration.shapes}:
             raise ValueError(f"{name} has shape {array.shape}")

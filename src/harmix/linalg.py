@@ -225,17 +225,17 @@ def psd_factor(V: Inexact[Array, "*batch Q Q"]) -> Inexact[Array, "*batch Q Q"]:
 # --- small covariances of the input or frequency space: (D,) is a diagonal, (D, D) a full matrix ----------------------
 
 
-def apply(V: Float[Array, "..."], v: Float[Array, "*batch D"]) -> Float[Array, "*batch D"]:
+def apply(V: Inexact[Array, "..."], v: Float[Array, "*batch D"]) -> Inexact[Array, "*batch D"]:
     """`V v` for every vector in a batch."""
     return v * V if V.ndim == 1 else jnp.einsum("ij,...j->...i", V, v)
 
 
-def quadratic(V: Float[Array, "..."], v: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
+def quadratic(V: Inexact[Array, "..."], v: Float[Array, "*batch D"]) -> Inexact[Array, "*batch"]:
     """`v' V v` for every vector in a batch."""
     return jnp.sum(v * apply(V, v), axis=-1)
 
 
-def inverse(V: Float[Array, "..."]) -> Float[Array, "..."]:
+def inverse(V: Inexact[Array, "..."]) -> Inexact[Array, "..."]:
     """The inverse, of the same structure."""
     return 1 / V if V.ndim == 1 else jnp.linalg.inv(V)
 
@@ -253,8 +253,8 @@ def product(*Vs: Float[Array, "..."]) -> Float[Array, "..."]:
     return result
 
 
-def log_normal(v: Float[Array, "*batch D"], V: Float[Array, "..."]) -> Float[Array, "*batch"]:
-    """`log N(v | 0, V)`, the normal density with covariance V, as in MATH.md section 1."""
+def log_normal(v: Float[Array, "*batch D"], V: Inexact[Array, "..."]) -> Inexact[Array, "*batch"]:
+    """`log N(v | 0, V)`, the normal density with covariance V, as in MATH.md section 1; V may be complex with `|V| > 0`."""
     logdet = jnp.sum(jnp.log(V)) if V.ndim == 1 else jnp.linalg.slogdet(V)[1]
     return -0.5 * (quadratic(inverse(V), v) + logdet + V.shape[-1] * jnp.log(2 * jnp.pi))
 

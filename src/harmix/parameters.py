@@ -149,17 +149,20 @@ class Declaration:
     shapes: tuple[tuple[str, ...], ...]
 
 
-def parameter(name: str, domain: Domain, *shapes: str) -> Any:
+def parameter(name: str, domain: Domain, *shapes: str, optional: bool = False) -> Any:
     """A field that holds a learnable array of the given domain.
 
     Args:
         name: the field's own name, for messages.
         domain: which values are admissible.
         shapes: admissible shapes as letters separated by spaces, such as `"Q D"`; `""` is a scalar.
+        optional: whether it may be left out; it is None then, and has no coordinates. Such fields are given by keyword.
     """
     declaration = Declaration(name, domain, tuple(tuple(shape.split()) for shape in shapes))
 
-    def convert(value: Any) -> Array:
+    def convert(value: Any) -> Array | None:
+        if optional and value is None:
+            return None
         array = numeric_array(name, value, allow_complex=domain.allow_complex, allow_boolean=False)
         if array.ndim not in {len(shape) for shape in declaration.shapes}:
             raise ValueError(f"{name} must have shape {_spell(declaration)}, got shape {array.shape}.")
@@ -167,7 +170,8 @@ def parameter(name: str, domain: Domain, *shapes: str) -> Any:
             raise ValueError(f"{name} {complaint}.")
         return array
 
-    return eqx.field(converter=convert, metadata={"parameter": declaration})
+    default: dict[str, Any] = {"default": None, "kw_only": True} if optional else {}
+    return eqx.field(converter=convert, metadata={"parameter": declaration}, **default)
 
 
 def declarations(module: eqx.Module) -> dict[str, Declaration]:
@@ -184,6 +188,8 @@ def check_shapes(module: eqx.Module) -> dict[str, int]:
     """
     bound: dict[str, tuple[int, str]] = {}
     for name, declaration in declarations(module).items():
+        if getattr(module, name) is None:
+            continue
         shape = jnp.shape(getattr(module, name))
         letters = next(s for s in declaration.shapes if len(s) == len(shape))
         for letter, size in zip(letters, shape, strict=True):
@@ -220,8 +226,8 @@ def _convert(tree: Any, direction: Callable[[Domain], Callable[[Array], Array]])
     # A module is rebuilt from its fields, not through its constructor: free coordinates need not be admissible values.
     names = [f.name for f in dataclasses.fields(tree) if not f.metadata.get("static", False)]
     values = [
-        direction(declared[name].domain)(getattr(tree, name)) if name in declared else _convert(getattr(tree, name), direction)
-        for name in names
+        direction(declared[name].domain)(value) if name in declared and value is not None else _convert(value, direction)
+        for name, value in ((name, getattr(tree, name)) for name in names)
     ]
     return eqx.tree_at(
         lambda module: [getattr(module, name) for name in names], tree, values, is_leaf=lambda node: node is None

@@ -2,7 +2,7 @@
 
 A model file is a zip archive (`harmix._archive`) of arrays and of a JSON header
 
-    {"format": "harmix model", "version": 3, "details": {"harmix": "0.1.0", ...}, "model": NODE}
+    {"format": "harmix model", "version": 4, "details": {"harmix": "0.1.0", ...}, "model": NODE}
 
 where a NODE is null, true, false, a number, a string, or one of
 
@@ -164,8 +164,24 @@ def _from_2(header: dict[str, Any]) -> dict[str, Any]:
     return header | {"version": 3}
 
 
+def _from_3(header: dict[str, Any]) -> dict[str, Any]:
+    """Format 3 knew no chirps: mixtures get rates, which are None."""
+
+    def without_chirps(node: Any) -> Any:
+        if isinstance(node, list):
+            return [without_chirps(value) for value in node]
+        if not isinstance(node, dict):
+            return node
+        new = {key: without_chirps(value) for key, value in node.items()}
+        if node.get("type") == "HarmonizableMixture" and isinstance(new.get("fields"), dict):
+            new["fields"].setdefault("rates", None)
+        return new
+
+    return header | {"version": 4, "model": without_chirps(header.get("model"))}
+
+
 # From the version that is the key to the next. They run before anything has been checked but the version.
-_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}
+_MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2, 3: _from_3}
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[Any, dict[str, Any]]:

@@ -50,8 +50,10 @@ def frequencies(rng, *shape, narrow=1.0):
 # --- kernels and features ---------------------------------------------------------------------------------------------
 
 
-def mixture(rng, D, real=True, imaginary=False, full=False, shared=False, P=2, Q=2, narrow=1.0):
-    """Components with centres away from 0; `shared`: everything but the centres is common to all."""
+def mixture(rng, D, real=True, imaginary=False, full=False, shared=False, chirping=False, P=2, Q=2, narrow=1.0):
+    """Components with centres away from 0; `shared`: everything but the centres is common to all; of two `chirping` ones the second
+    does not.
+    """
     each = 1 if shared else P
     spread = functools.partial(covariances if full else lengths, low=0.4, high=1.5 * narrow)
     return hx.kernels.HarmonizableMixture(
@@ -61,6 +63,7 @@ def mixture(rng, D, real=True, imaginary=False, full=False, shared=False, P=2, Q
         rng.uniform(-1.5, 1.5, (each, Q, D)) * narrow / SCALES[:D],
         hermitian(rng, each, Q, imaginary),
         real=real,
+        rates=rng.uniform(0.1, 0.4, (each, D)) * np.array([[1.0], [0.0]])[:each] / SCALES[:D] ** 2 if chirping else None,
     )
 
 
@@ -124,6 +127,9 @@ def families(narrow=1.0, P=2):
             "complex process": fourier(real=False, imaginary=True),
             "full windows and lags": fourier(imaginary=True, full=True),
             "complex process, full": fourier(real=False, imaginary=True, full=True),
+            "chirping": fourier(imaginary=True, chirping=True),
+            "chirping, real weights, full": fourier(chirping=True, full=True),
+            "chirping, complex process": fourier(real=False, imaginary=True, chirping=True),
             "one frequency, shared windows": fourier(Q=1, shared=True),
             "term of a sum": fourier(wrap=with_smooth_rest),
         },

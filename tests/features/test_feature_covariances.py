@@ -35,7 +35,12 @@ def one_component(k, p):
             return one_component(terms[-1], p)
     pick = lambda a: np.asarray(a)[p if len(a) > 1 else 0][None]
     parts = [pick(a) for a in (k.centers, k.windows, k.lengthscales, k.frequencies, k.weights)]
-    return hx.kernels.HarmonizableMixture(*parts, real=k.real)
+    return hx.kernels.HarmonizableMixture(*parts, real=k.real, rates=None if k.rates is None else pick(k.rates))
+
+
+def without_chirp(k):
+    """What the only component of a mixture modulates, a complex process."""
+    return hx.kernels.HarmonizableMixture(k.centers, k.windows, k.lengthscales, k.frequencies, k.weights, real=False)
 
 
 def innermost(k):
@@ -47,7 +52,11 @@ def box(center, reach):
 
 
 def of_fourier(features, k, X, reach, n):
-    """`u = int f_p(s) exp(-2 pi i w.(s - x_p)) ds`; the real and imaginary part for a real process. By component."""
+    """`u = int f_p(s) exp(-2 pi i w.(s - x_p)) ds`; the real and imaginary part for a real process. By component.
+
+    Of a chirp `f_p(s) = Re[exp(i pi (s - x_p).R(s - x_p)) g(s)]`, `E g(s) g(s') = 0`, `u = int g(s) exp(-2 pi i w.(s - x_p)) ds / 2`; a
+    complex process does without the real part and the half.
+    """
     Kuf, Kuu = [], []
     for p, w in enumerate(np.asarray(features.frequencies)):
         component = one_component(k, p)
@@ -58,7 +67,16 @@ def of_fourier(features, k, X, reach, n):
         f = formula(component)
         transform = lambda v: reference.transform_covariance(f, v, X, *grid, origin=center)
         prior = lambda v, xi: reference.transform_prior(f, v, xi, *grid, origin=center)
-        if k.is_real:
+        if mixture.rates is not None and np.any(np.asarray(mixture.rates) != 0):
+            f = formula(without_chirp(mixture))
+            turn = np.exp(-1j * np.pi * np.sum(np.asarray(mixture.rates)[0] * (X - center) ** 2, axis=1))
+            if k.is_real:  # E g g^* = 2 k
+                Kuf.append(reference.parts(transform(w) * turn / 2))
+                Kuu.append(reference.parts_prior(prior(w, w) / 2, np.zeros((len(w), len(w)))))
+            else:
+                Kuf.append(transform(w) * turn)
+                Kuu.append(prior(w, w))
+        elif k.is_real:
             Kuf.append(reference.parts(transform(w)))
             Kuu.append(reference.parts_prior(*np.split(prior(w, np.concatenate([w, -w])), 2, axis=1)))
         else:

@@ -69,6 +69,14 @@ def places(rng, D, n=N):
     return draws.points(rng, n, D, reach=2.0)
 
 
+def chirps(real, seed=5):
+    """A mixture whose first component chirps and whose second does not, with few features, and data of it."""
+    rng = np.random.default_rng(seed)
+    k = draws.mixture(rng, 1, real=real, imaginary=True, P=P, chirping=True)
+    X = places(rng, 1)
+    return Problem(k, hx.features.FourierFrequencies(frequencies(rng, 1)), 0.1, X, sample(rng, k, X, 0.1))
+
+
 def problem(kind, D=1, seed=0, noise=0.1, n=N, **kwargs):
     rng = np.random.default_rng(seed)
     k = kernel(rng, kind, D, **kwargs)

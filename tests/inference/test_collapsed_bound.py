@@ -7,7 +7,7 @@ import pytest
 from features.draws import SCALES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inference.problems import KINDS, N, P, Problem, kernel, places, problem, sample
+from inference.problems import KINDS, N, P, Problem, chirps, kernel, places, problem, sample
 from references import inference as reference
 from references.kernels import formula, gram
 
@@ -195,6 +195,14 @@ def lattice(k, D, count, reach):
 def test_enough_frequencies_reach_the_evidence_in_one_dimension(kind):
     p = problem(kind, narrow=0.6)
     assert_reached(p, hx.features.FourierFrequencies(lattice(p.kernel, 1, 41, 3.0)))
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_features_of_what_chirps_modulate_stay_below_the_evidence_and_reach_it(real):
+    p = chirps(real)
+    assert hx.collapsed_bound(p.kernel, p.features, p.noise, p.data) < hx.log_marginal_likelihood(p.kernel, p.noise, *p.data)
+    line = np.linspace(-6, 6, 96)[:, None]  # of both signs: what is modulated has no mirror image
+    assert_reached(p, hx.features.FourierFrequencies(np.stack([line, line])))
 
 
 @each_kind

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inference.problems import KINDS, problem
+from inference.problems import KINDS, chirps, problem
 from references.kernels import formula, gram
 from scipy import signal, stats
 
@@ -90,6 +90,15 @@ def test_coefficients_are_those_of_the_process_on_a_fine_grid(kind, features):
     assert G.variance.dtype == np.float64
     # A real process is not circular, and the test would see it if the pseudo-variance were left out.
     assert (np.max(np.abs(G.pseudo)) > 0.05 * np.max(G.variance)) == (kind != "complex")
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_chirps_are_in_closed_form_too(real):
+    p = chirps(real)
+    for features in (p.features, hx.features.InducingPoints(np.linspace(-2, 2, 8)[:, None])):
+        post = hx.condition(p.kernel, features, p.noise, p.data)
+        assert_same_moments(timefrequency.coefficients(post, TIMES, FREQUENCIES, WIDTH), on_the_grid(post), 1e-10)
+        np.testing.assert_allclose(post.wigner(TIMES, FREQUENCIES), wigner_on_the_grid(post), rtol=0, atol=1e-9)
 
 
 STATIONARY = [

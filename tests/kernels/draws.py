@@ -212,8 +212,10 @@ def lsg_full(rng, D):
     return kernels.LocallyStationaryGaussian(*full_sigmas(rng, D))
 
 
-def mixture(real=True, imaginary=False, full=False, shared=False):
-    """Two components with centres away from 0; `shared`: everything but the centres is common to both."""
+def mixture(real=True, imaginary=False, full=False, shared=False, chirping=False):
+    """Two components with centres away from 0; `shared`: everything but the centres is common to both. Of two that are
+    `chirping` the first does not.
+    """
 
     def draw(rng, D):
         P = 1 if shared else 2
@@ -225,6 +227,7 @@ def mixture(real=True, imaginary=False, full=False, shared=False):
             frequencies(rng, P, 2, D),
             hermitian(rng, P, 2, imaginary=imaginary),
             real=real,
+            rates=rng.uniform(-0.4, 0.4, (P, D)) * np.array([[1.0], [0.0]])[::-1][-P:] / SCALES[:D] ** 2 if chirping else None,
         )
 
     return draw
@@ -307,6 +310,9 @@ FAMILIES = {
         "full": mixture(imaginary=True, full=True),
         "shared": mixture(shared=True),
         "complex": mixture(real=False, imaginary=True),
+        "chirping": mixture(imaginary=True, chirping=True),
+        "chirping, shared": mixture(chirping=True, shared=True),
+        "chirping, complex, full": mixture(real=False, imaginary=True, full=True, chirping=True),
         "complex full from spectral": mixture_from_spectral(full=True, real=False),
     },
     kernels.HarmonizableMixtureProduct: {

@@ -212,7 +212,17 @@ def _(k: hx.kernels.HarmonizableMixture):
     spectral = lambda V: np.linalg.inv(V) / (4 * np.pi**2) if V.ndim == 2 else 1 / (4 * np.pi**2 * V**2)
     sigma1 = [spectral(W) for W in windows]
     sigma2 = [S / 4 + spectral(l) for S, l in zip(sigma1, lengthscales, strict=True)]
-    return harmonizable_mixture(np.asarray(k.centers), np.ones(P), mu, B, sigma1, sigma2, k.real)
+    if k.rates is None:
+        return harmonizable_mixture(np.asarray(k.centers), np.ones(P), mu, B, sigma1, sigma2, k.real)
+    # Each component is what a chirp around its centre modulates.
+    rates = np.broadcast_to(np.asarray(k.rates), k.centers.shape)
+    turn = lambda p, x: np.exp(1j * np.pi * np.sum(rates[p] * (x - np.asarray(k.centers)[p]) ** 2, axis=-1))
+    still = [
+        harmonizable_mixture(np.asarray(k.centers)[p : p + 1], np.ones(1), *([v[p]] for v in (mu, B, sigma1, sigma2)), False)
+        for p in range(P)
+    ]
+    chirping = lambda x, y: sum(f(x, y) * turn(p, x) * np.conj(turn(p, y)) for p, f in enumerate(still))
+    return (lambda x, y: chirping(x, y).real) if k.real else chirping
 
 
 @formula.register

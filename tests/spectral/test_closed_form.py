@@ -44,8 +44,8 @@ def lags(D, kinked):
 
 
 def is_short(name):
-    """Whether scalings bring some lengths below those of the other `narrow` kernels."""
-    return name.startswith("GeneralizedSpectral") or name.endswith("from spectral")
+    """Whether scalings bring some lengths below those of the other `narrow` kernels, or chirps their cycles."""
+    return name.startswith("GeneralizedSpectral") or name.endswith("from spectral") or "chirping" in name
 
 
 def square(name, D):

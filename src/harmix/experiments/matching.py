@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 
 from harmix import linalg
 from harmix.kernels import HarmonizableMixture, Kernel
-from harmix.kernels.harmonizable import Component
+from harmix.kernels.component import Component
 from harmix.precision import in_float64
 
 CANDIDATES = 400

@@ -3,6 +3,9 @@
 The two covariances of a component's Fourier transform `f^(w)` are written once, for one `Component` in its own centred
 coordinates. A complex process uses `f^(w)` as it is. A real process uses its real and imaginary part: the Fourier transform of
 a real process is not circular, and the pseudo-covariance `S(w, -xi)` is part of their covariances.
+
+A chirp spreads over many frequencies, but it is a modulation of something that does not: `f(x) = exp(i pi x.Rx) g(x)`, or the real
+part of that for a real process, and the features are `g^(w)`. This g is complex and circular, so there is no mirror image.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Inexact
+from jaxtyping import Array, Complex, Float, Inexact
 
 from harmix.features.base import Features, safe_sqrt
 from harmix.kernels.base import Kernel, Scaled, Sum
-from harmix.kernels.harmonizable import Component, HarmonizableMixture
+from harmix.kernels.component import Component
+from harmix.kernels.harmonizable import HarmonizableMixture
 from harmix.linalg import Blocks, inverse, log_normal, product, quadratic
 from harmix.parameters import parameter, real
 from harmix.waves import cos_sin, turn_back
@@ -29,8 +33,7 @@ def has_real_spectrum(component: Component) -> bool:
 
 def real_prior(component: Component, w: Float[Array, "m D"]) -> Float[Array, "b M M"]:
     """`cov(u, u)` of cosine and sine features: two blocks of size m for real weights, else one of size 2m."""
-    same = component.generalized_density(w, w)
-    mirrored = component.generalized_density(w, -w)
+    same, mirrored = _transform_prior(component, w, w), _mirror(component) * _transform_prior(component, w, -w)
     cc, ss = jnp.real(same + mirrored) / 2, jnp.real(same - mirrored) / 2
     if has_real_spectrum(component):
         return jnp.stack([cc, ss])
@@ -39,9 +42,25 @@ def real_prior(component: Component, w: Float[Array, "m D"]) -> Float[Array, "b 
     return jnp.block([[cc, cs], [sc, ss]])[None]
 
 
+def _transform_prior(component: Component, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Complex[Array, "m1 m2"]:
+    """`cov(f^(w), f^(xi))`; of what a chirp modulates where there is one."""
+    if component.rates is None:
+        return component.generalized_density(w, xi)
+    own = component.unchirped()
+    density = own.one_sided_density(w, xi).astype(complex)
+    if not component.real:
+        return density
+    return (density + _mirror(component) * jnp.conj(own.one_sided_density(-w, -xi))) / 2
+
+
+def _mirror(component: Component) -> Float[Array, ""]:
+    """1 where features contain the mirror image of the spectrum, those of a real process that does not chirp; else 0."""
+    return jnp.asarray(1.0) if component.rates is None else jnp.where(jnp.all(component.rates == 0), 1.0, 0.0)
+
+
 def transform_variance(component: Component, w: Float[Array, "m D"]) -> Float[Array, " m"]:
     """`S(w, w)`, the variance of `f^(w)`."""
-    return jax.vmap(lambda v: jnp.real(component.generalized_density(v[None], v[None])[0, 0]))(w)
+    return jax.vmap(lambda v: jnp.real(_transform_prior(component, v[None], v[None])[0, 0]))(w)
 
 
 def transform_covariance(
@@ -53,7 +72,8 @@ def transform_covariance(
 
     `exp(-2 pi^2 x'(A - C A^-1 C) x) e^{-2 pi i w.Kx} sum_i N(w - mu_i | 0, A) e^{2 pi i mu_i.Kx} sum_j b_ij e^{-2 pi i mu_j.x}`:
 
-    the sum over i is a matrix product, and one complex exponential is left for each pair of w and x.
+    the sum over i is a matrix product, and one complex exponential is left for each pair of w and x. A chirp turns f(x) by
+    `exp(i pi x.Rx)`.
 
     Args:
         component: the component.
@@ -79,11 +99,11 @@ def transform_covariance(
 
     plus = jnp.exp(log_normal(w[:, None, :] - mu[None, :, :], A))
     if component.real:  # half of f^(w) at +mu, half of its mirror image at -mu
-        minus = jnp.exp(log_normal(w[:, None, :] + mu[None, :, :], A))
+        minus = _mirror(component) * jnp.exp(log_normal(w[:, None, :] + mu[None, :, :], A))
         T_r, T_i = _matmul((plus + minus) / 2, V_r), _matmul((plus - minus) / 2, V_i)
     else:
         T_r, T_i = _matmul(plus, V_r), _matmul(plus, V_i)
-    return turn_back(w @ Kx.T, T_r, T_i)
+    return turn_back(w @ Kx.T + component.chirp(x), T_r, T_i)
 
 
 def _matmul(a: Float[Array, "m Q"], b: Float[Array, "Q n"]) -> Float[Array, "m n"]:
@@ -132,7 +152,7 @@ class FourierFrequencies(Features):
         """`S_p(w, xi)` within a component, 0 between components."""
         components, _ = self._components(kernel)
         if not components.real:
-            return Blocks(jax.vmap(lambda c, w: c.generalized_density(w, w))(components, self.frequencies))
+            return Blocks(jax.vmap(lambda c, w: _transform_prior(c, w, w))(components, self.frequencies))
         blocks = jax.vmap(real_prior)(components, self.frequencies)
         return Blocks(blocks.reshape(-1, *blocks.shape[2:]))
 

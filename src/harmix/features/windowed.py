@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from harmix.features.base import Features, safe_sqrt
 from harmix.features.fourier import real_prior, transform_covariance, transform_variance
 from harmix.kernels.base import Kernel, Scaled, Sum
-from harmix.kernels.harmonizable import Component
+from harmix.kernels.component import Component
 from harmix.kernels.stationary import SpectralMixture, SquaredExponential
 from harmix.linalg import Blocks
 from harmix.parameters import parameter, positive, real

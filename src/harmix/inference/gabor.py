@@ -18,12 +18,8 @@ from harmix.features.fourier import FourierFrequencies, harmonizable_term
 from harmix.features.points import InducingPoints
 from harmix.features.windowed import WindowedFourier, gaussian_waves
 from harmix.kernels.base import Kernel, Scaled, Sum
-from harmix.kernels.harmonizable import (
-    Component,
-    HarmonizableMixture,
-    HarmonizableMixtureProduct,
-    LocallyStationaryGaussian,
-)
+from harmix.kernels.component import Component
+from harmix.kernels.harmonizable import HarmonizableMixture, HarmonizableMixtureProduct, LocallyStationaryGaussian
 from harmix.kernels.stationary import SparseSpectrum, SpectralMixture, SpectralMixtureProduct, SquaredExponential
 from harmix.waves import cis
 
@@ -31,7 +27,8 @@ from harmix.waves import cis
 class Packets(eqx.Module):
     """`k(x, x') = sum_p exp(-2 pi^2 (S (u^2 + u'^2) + C (u - u')^2)) sum_ij b_ij exp(2 pi i (mu_i u - mu_j u'))`, `u = x - x_p`.
 
-    `S = Sigma1 / 2`. The kernel of a real process is written as two complex ones, at `mu` and at `-mu`.
+    `S = Sigma1 / 2`. The kernel of a real process is written as two complex ones, at `mu` and at `-mu`. Chirps multiply by
+    `exp(i pi r (u^2 - u'^2))`.
 
     Attributes:
         centers: `x_p`.
@@ -39,6 +36,7 @@ class Packets(eqx.Module):
         lag: `C`, zero where the lengthscale has no end.
         frequencies: `mu`.
         weights: `b`.
+        rates: `r`; None where nothing chirps.
     """
 
     centers: Float[Array, " P"]
@@ -46,6 +44,7 @@ class Packets(eqx.Module):
     lag: Float[Array, " P"]
     frequencies: Float[Array, "P Q"]
     weights: Complex[Array, "P Q Q"]
+    rates: Float[Array, " P"] | None = None
 
     @property
     def pull(self) -> Float[Array, " P"]:
@@ -94,11 +93,12 @@ def _packets(component: Component, centers: Float[Array, " P"]) -> Packets:
     P = centers.shape[0]
     S, C = component.sigma1.reshape(P) / 2, component.lag.reshape(P)
     mu, B = component.frequencies[:, :, 0], component.weights.astype(complex)
+    r = None if component.rates is None else component.rates[:, 0]
     if not component.real:
-        return Packets(centers, S, C, mu, B)
+        return Packets(centers, S, C, mu, B, r)
     twice = lambda v: jnp.concatenate([v, v])
     both = jnp.concatenate([mu, -mu]), jnp.concatenate([B, jnp.conj(B)]) / 2
-    return Packets(twice(centers), twice(S), twice(C), *both)
+    return Packets(twice(centers), twice(S), twice(C), *both, None if r is None else jnp.concatenate([r, -r]))
 
 
 # --- the prior --------------------------------------------------------------------------------------------------------
@@ -112,6 +112,8 @@ def prior_moments(
 
     In the coordinates `c = (s + s') / 2` and `t = s - s'` both are products of one-dimensional Gaussian integrals.
     """
+    if group.rates is not None:
+        return _chirped_moments(group, x, w, width)
     mu = group.frequencies
     flat = lambda v: v.reshape(v.shape[0], -1)
     beat, middle = flat(mu[:, :, None] - mu[:, None, :]), flat(mu[:, :, None] + mu[:, None, :]) / 2
@@ -139,6 +141,38 @@ def prior_moments(
     return variance, jnp.einsum("pt,ptf->tf", size, across * cis(phase))
 
 
+def _chirped_moments(
+    group: Packets, x: Float[Array, " T"], w: Float[Array, " F"], width: Float[Array, ""]
+) -> tuple[Float[Array, "T F"], Complex[Array, "T F"]]:
+    """`prior_moments` where the frequency over the lag is that of the place, `mu + r c`: first over t, then over c.
+
+    Over t, `exp(-sharpness t^2 + 2 pi i v t)` gives `exp(-pi^2 v^2 / sharpness)` with v linear in c; what is left is a Gaussian in c.
+    """
+
+    def one(packet: Packets) -> tuple[Array, Array]:
+        mu, r, S = packet.frequencies, packet.rates, packet.window
+        flat = lambda v: v.reshape(-1)[:, None, None]
+        beat, middle = flat(mu[:, None] - mu[None, :]), flat(mu[:, None] + mu[None, :]) / 2
+        sharpness = 2 * jnp.pi**2 * (S / 2 + packet.lag) + 1 / (4 * width**2)
+        away = (x - packet.centers)[None, :, None]
+        steep = jnp.pi**2 / sharpness
+        curvature = 4 * jnp.pi**2 * S + 1 / width**2 + steep * r**2
+
+        def integral(still: Array, turns: Array) -> Array:
+            """Of `exp(-curvature' c^2 - (c - x)^2 / width^2 - steep (still + r c)^2 + 2 pi i turns c)` over c."""
+            slope = away / width**2 - steep * r * still + 1j * jnp.pi * turns
+            fall = away**2 / width**2 + steep * still**2
+            return jnp.sqrt(jnp.pi / curvature * jnp.pi / sharpness) * jnp.exp(slope**2 / curvature - fall)
+
+        b = flat(packet.weights)
+        variance = jnp.sum(b * integral(middle - w, beat), axis=0).real
+        pseudo = jnp.sum(b * integral(middle, beat - 2 * w), axis=0) * cis(-2 * packet.centers * w)
+        return variance, pseudo
+
+    variances, pseudos = jax.vmap(one)(group)
+    return jnp.sum(variances, axis=0), jnp.sum(pseudos, axis=0)
+
+
 def _times_real(a: Complex[Array, "*batch n q"], b: Float[Array, "*batch2 q m"]) -> Complex[Array, "*batch3 n m"]:
     """`a @ b` in half the operations of a complex product."""
     return jax.lax.complex(a.real @ b, a.imag @ b)
@@ -148,19 +182,22 @@ def _times_real(a: Complex[Array, "*batch n q"], b: Float[Array, "*batch2 q m"])
 
 
 class Atoms(eqx.Module):
-    """`cov(u_m, f(s)) = sum_gq amplitude exp(-decay (s - center)^2) exp(2 pi i frequency (s - center))`: every feature as a sum of
-    Gabor atoms. Sizes may be 1 in place of M where all features have the same.
+    """`cov(u_m, f(s)) = sum_gq amplitude exp(-decay v^2) exp(2 pi i (frequency v + rate v^2 / 2))`, `v = s - center`: every feature as
+    a sum of Gabor atoms. Sizes may be 1 in place of M where all features have the same; rates are None where nothing chirps.
     """
 
     decay: Float[Array, "g _"]
     centers: Float[Array, "g M"]
     frequencies: Float[Array, "g _ q"]
     amplitudes: Complex[Array, "g M q"]
+    rates: Float[Array, "g _ q"] | None = None
 
     def integrate(self, x: Float[Array, " T"], w: Float[Array, " F"], width: Float[Array, ""]) -> Complex[Array, "M T F"]:
         """`cov(u_m, G(x, w)) = int cov(u_m, f(s)) h(s - x) exp(2 pi i w s) ds`."""
 
         def add(total: Array, one: Atoms) -> tuple[Array, None]:
+            if one.rates is not None:
+                return total + _integrate_chirps(one, x, w, width), None
             ratio = 1 / (1 + 2 * one.decay * width**2)
             V = ratio * width**2  # of the product of the two Gaussians, which peaks at `center + ratio away`
             away = x - one.centers[:, None]
@@ -183,7 +220,28 @@ class Atoms(eqx.Module):
 
     def band(self, deviations: float) -> Float[Array, ""]:
         """Up to which frequency."""
-        return jnp.max(jnp.max(jnp.abs(self.frequencies), axis=2) + deviations * jnp.sqrt(2 * self.decay) / (2 * jnp.pi))
+        highest = jnp.max(jnp.abs(self.frequencies), axis=2)
+        if self.rates is not None:
+            highest = highest + jnp.max(jnp.abs(self.rates), axis=2) * deviations / jnp.sqrt(2 * self.decay)
+        return jnp.max(highest + deviations * jnp.sqrt(2 * self.decay) / (2 * jnp.pi))
+
+
+def _integrate_chirps(one: Atoms, x: Float[Array, " T"], w: Float[Array, " F"], width: Float[Array, ""]) -> Complex[Array, "M T F"]:
+    """`Atoms.integrate` of one group, `(M, ...)` each, with a complex decay: `int exp(-D v^2 + slope v) dv = sqrt(pi / D) exp(slope^2 / 4 D)`."""
+    assert one.rates is not None
+    away = (x - one.centers[:, None])[:, :, None]
+
+    def wave(parts: tuple[Array, Array, Array]) -> Array:
+        frequency, rate, amplitude = (v[:, None, None] for v in parts)
+        D = one.decay[:, None, None] + 1 / (2 * width**2) - 1j * jnp.pi * rate
+        slope = away / width**2 + 2j * jnp.pi * (frequency + w)
+        return amplitude * jnp.sqrt(jnp.pi / D) * jnp.exp(slope**2 / (4 * D) - away**2 / (2 * width**2))
+
+    M, q = one.amplitudes.shape
+    each = tuple(jnp.moveaxis(jnp.broadcast_to(v, (M, q)), 1, 0) for v in (one.frequencies, one.rates, one.amplitudes))
+    start = jnp.zeros((M, x.shape[0], w.shape[0]), complex)
+    total, _ = jax.lax.scan(lambda total, parts: (total + wave(parts), None), start, each)
+    return total * cis(one.centers[:, None] * w)[:, None, :]
 
 
 def atoms(features: Features, kernel: Kernel) -> list[Atoms] | None:
@@ -213,7 +271,13 @@ def _of_points(group: Packets, z: Float[Array, " M"]) -> Atoms:
     here = jnp.einsum("pmi,pij->pmj", cis(mu * away[:, :, None]), group.weights)
     amplitudes = size[:, :, None] * here * cis(-mu * (K * away)[:, :, None])
     decay = 2 * jnp.pi**2 * (group.window + group.lag)
-    return Atoms(decay[:, None], group.centers[:, None] + K * away, -mu, amplitudes)
+    atoms = Atoms(decay[:, None], group.centers[:, None] + K * away, -mu, amplitudes)
+    if group.rates is None:
+        return atoms
+    # r (z^2 - s^2) / 2 around the peak, s = K z + v: r (1 - K^2) z^2 / 2 - r K z v - r v^2 / 2.
+    r = group.rates[:, None]
+    turned = amplitudes * cis(r * (1 - K**2) * away**2 / 2)[:, :, None]
+    return Atoms(atoms.decay, atoms.centers, -mu - (r * K * away)[:, :, None], turned, -r[:, :, None] * jnp.ones_like(mu))
 
 
 def _of_transform(group: Packets, w: Float[Array, "P m"], real: bool, *, divided_by_window: bool = False) -> Atoms:
@@ -227,14 +291,20 @@ def _of_transform(group: Packets, w: Float[Array, "P m"], real: bool, *, divided
     amplitudes = (group.weights[:, None] * normal[..., None]).reshape(sides * P, m, -1)
     moved = K[:, None, None, None] * detuned[..., None] + group.frequencies[:, None, None, :]
     frequencies = -moved.reshape(sides * P, m, -1)
+    chirps = jnp.zeros_like(group.centers) if group.rates is None else group.rates
+    rates = -chirps[:, None, None] * jnp.ones_like(frequencies)
     if real:
+        if group.rates is not None:  # of what chirps there is no mirror image
+            second = jnp.arange(sides * P) >= P
+            amplitudes = jnp.where((second & (chirps != 0))[:, None, None], 0.0, amplitudes)
         join = lambda v: jnp.concatenate(jnp.split(v, 2), axis=2)
         pairs: Inexact[Array, "P m q"]
-        pairs, frequencies = join(amplitudes), join(frequencies)
+        pairs, frequencies, rates = join(amplitudes), join(frequencies), join(rates)
         # Re T = T / 2 + its conjugate, Im T = T / 2i + its conjugate.
         half = jnp.concatenate([pairs / 2, pairs / 2j], axis=1)
         amplitudes = jnp.concatenate([half, jnp.conj(half)], axis=2)
-        frequencies = jnp.tile(jnp.concatenate([frequencies, -frequencies], axis=2), (1, 2, 1))
+        frequencies, rates = (jnp.tile(jnp.concatenate([v, -v], axis=2), (1, 2, 1)) for v in (frequencies, rates))
     decay = 2 * jnp.pi**2 * S * (K if divided_by_window else 1 + K)
     like = jnp.ones((P, sides * m))
-    return Atoms(decay[:P, None] * like, group.centers[:P, None] * like, frequencies, amplitudes)
+    atoms = Atoms(decay[:P, None] * like, group.centers[:P, None] * like, frequencies, amplitudes)
+    return atoms if group.rates is None else eqx.tree_at(lambda a: a.rates, atoms, rates, is_leaf=lambda v: v is None)

@@ -1,7 +1,7 @@
 """Locally stationary Gaussian kernels and harmonizable mixtures of them, with every spectrum in closed form.
 
-The mathematics is that of one `Component` in its own centred coordinates (MATH.md sections 2 and 3); a mixture shifts
-and adds components.
+The mathematics is that of one `Component` in its own centred coordinates (`harmix.kernels.component`); a mixture shifts and
+adds components.
 """
 
 from __future__ import annotations
@@ -15,103 +15,17 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Inexact
 
 from harmix.arguments import is_concrete, numeric_array, show
-from harmix.kernels.base import GAUSSIAN_REACH, Kernel, NoClosedFormError
-from harmix.linalg import inverse, log_normal, normal, quadratic, scale_both_sides
+from harmix.kernels.base import Kernel, NoClosedFormError
+from harmix.kernels.component import Component
+from harmix.linalg import inverse, scale_both_sides
 from harmix.parameters import ROUNDING, hermitian, nonnegative_or_psd, parameter, real, spread
 from harmix.precision import in_float64
-from harmix.waves import cis, cos_sin
+from harmix.waves import cis
 
 # A Sigma1 or 4 Sigma2 - Sigma1 that vanishes in some direction is a window or lengthscale without end there; one that is
 # 1e7 times the other scale is the same to rounding and keeps every quantity finite. In full matrices that leave only
 # some directions without end it must be 1e4 times: they are inverted, and that amplifies rounding by the ratio squared.
 _ENDLESS, _ENDLESS_DIRECTION = 1e-14, 1e-8
-
-
-class Component(eqx.Module):
-    """`k_LSG(x, x') sum_ij b_ij exp(2 pi i (mu_i.x - mu_j.x'))`, centred at 0; or the real part of it.
-
-    Attributes:
-        sigma1: `Sigma1`, `(D,)` or `(D, D)`: how fast the envelope falls, in the spectral domain.
-        lag: `C = Sigma2 - Sigma1 / 4`, the same shape: what makes the kernel positive semidefinite is `C >= 0`.
-        frequencies: `mu`, `(Q, D)`.
-        weights: `B`, `(Q, Q)`, Hermitian.
-        real: whether to take the real part.
-    """
-
-    sigma1: Float[Array, "D *full"]
-    lag: Float[Array, "D *full"]
-    frequencies: Float[Array, "Q D"]
-    weights: Inexact[Array, "Q Q"]
-    real: bool = eqx.field(static=True)
-
-    @property
-    def sigma2(self) -> Float[Array, "D *full"]:
-        """`Sigma2 = Sigma1 / 4 + C`."""
-        return self.sigma1 / 4 + self.lag
-
-    def bandwidth(self) -> Float[Array, " D"]:
-        """`x -> k(z, x)` is Gaussian with the spectral covariance `A = Sigma1 / 4 + Sigma2`, around each frequency."""
-        A = self.sigma1 / 2 + self.lag
-        return jnp.max(jnp.abs(self.frequencies), axis=0) + GAUSSIAN_REACH * jnp.sqrt(A if A.ndim == 1 else jnp.diagonal(A))
-
-    def waves(
-        self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]
-    ) -> tuple[Inexact[Array, "n1 R"], Inexact[Array, "n2 R"]]:
-        """Factors `F1, F2` with `k = SE(x - x') * (F1 F2^T)`: envelope and sum over i, j as one matrix product."""
-        phase1, phase2 = (X @ self.frequencies.T for X in (X1, X2))
-        envelope1, envelope2 = (jnp.exp(-(jnp.pi**2) * quadratic(self.sigma1, X))[:, None] for X in (X1, X2))
-        if not self.real:
-            return (
-                envelope1 * (cis(phase1) @ self.weights),
-                envelope2 * cis(-phase2),
-            )
-        # Re(phi B phi'^H) by real products: phi = c + i s, and B = R + i J.
-        c, s = cos_sin(phase1)
-        R, J = jnp.real(self.weights), jnp.imag(self.weights)
-        left = jnp.concatenate([c @ R - s @ J, c @ J + s @ R], axis=1)
-        right = jnp.concatenate(cos_sin(phase2), axis=1)
-        return envelope1 * left, envelope2 * right
-
-    def stationary_factor(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Float[Array, "n1 n2"]:
-        """`exp(-2 pi^2 t' C t)`."""
-        return jnp.exp(-2 * jnp.pi**2 * quadratic(self.lag, X1[:, None, :] - X2[None, :, :]))
-
-    def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Inexact[Array, "n1 n2"]:
-        """The covariance matrix."""
-        left, right = self.waves(X1, X2)
-        return self.stationary_factor(X1, X2) * (left @ right.T)
-
-    def diagonal(self, X: Float[Array, "n D"]) -> Float[Array, " n"]:
-        """`exp(-2 pi^2 x' Sigma1 x) (sum_i b_ii + 2 sum_{i<j} Re[b_ij e^{2 pi i (mu_i - mu_j).x}])`."""
-        i, j = np.triu_indices(self.frequencies.shape[0], k=1)
-        c, s = cos_sin(X @ (self.frequencies[i] - self.frequencies[j]).T)
-        pairs = self.weights[i, j]
-        beats = c @ jnp.real(pairs) - s @ jnp.imag(pairs)
-        envelope = jnp.exp(-2 * jnp.pi**2 * quadratic(self.sigma1, X))
-        return envelope * (jnp.real(jnp.trace(self.weights)) + 2 * beats)
-
-    def generalized_density(self, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Complex[Array, "m1 m2"]:
-        """`sum_ij b_ij S_LSG(w - mu_i, xi - mu_j)`; a real process has also its mirror image, `conj S(-w, -xi)`."""
-        density = self.one_sided_density(w, xi).astype(complex)
-        return (density + jnp.conj(self.one_sided_density(-w, -xi))) / 2 if self.real else density
-
-    def one_sided_density(self, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Inexact[Array, "m1 m2"]:
-        """`S(w, xi)` of the complex kernel, without the mirror image; real where the weights are."""
-        left = (w[:, None, :] - self.frequencies)[:, None, :, None, :]
-        right = (xi[:, None, :] - self.frequencies)[None, :, None, :, :]
-        log_density = log_normal((left + right) / 2, self.sigma2) + log_normal(left - right, self.sigma1)
-        return jnp.einsum("abij,ij->ab", jnp.exp(log_density), self.weights)
-
-    def wigner(self, x: Float[Array, "n D"], w: Float[Array, "m D"]) -> Float[Array, "n m"]:
-        """`exp(-2 pi^2 x' Sigma1 x) sum_ij N(w - (mu_i + mu_j) / 2 | 0, Sigma2) Re[b_ij e^{2 pi i (mu_i - mu_j).x}]`."""
-        mu = self.frequencies
-        midpoints = ((mu[:, None] + mu[None, :]) / 2).reshape(-1, mu.shape[1])
-        differences = (mu[:, None] - mu[None, :]).reshape(-1, mu.shape[1])
-        beats = jnp.real(self.weights.reshape(-1) * cis(x @ differences.T))
-        peaks = normal(w[:, None] - midpoints, self.sigma2)
-        if self.real:
-            peaks = (peaks + normal(w[:, None] + midpoints, self.sigma2)) / 2
-        return jnp.exp(-2 * jnp.pi**2 * quadratic(self.sigma1, x))[:, None] * (beats @ peaks.T)
 
 
 class LocallyStationaryGaussian(Kernel):
@@ -181,10 +95,11 @@ class LocallyStationaryGaussian(Kernel):
 class HarmonizableMixture(Kernel):
     """The harmonizable mixture kernel (HMK): P windows in time or space, each with its own coupled frequencies.
 
-    `k(x, x') = sum_p E_p(x - x_p) E_p(x' - x_p) exp(-t' l_p^-2 t / 2) sum_ij b_pij exp(2 pi i (mu_pi.(x - x_p) - mu_pj.(x' - x_p)))`,
+    `k(x, x') = sum_p E_p(x - x_p) E_p(x' - x_p) exp(-t' l_p^-2 t / 2) sum_ij b_pij exp(2 pi i (phi_pi(x - x_p) - phi_pj(x' - x_p)))`,
 
-    `E_p(x) = exp(-x' W_p^-2 x / 4)`, `t = x - x'`; for a real process the real part. The variance envelope of component p
-    has the standard deviation `W_p`; `W -> inf` is a stationary spectral mixture.
+    `E_p(x) = exp(-x' W_p^-2 x / 4)`, `t = x - x'`, `phi_pi(x) = mu_pi.x`; for a real process the real part. The variance envelope
+    of component p has the standard deviation `W_p`; `W -> inf` is a stationary spectral mixture. With `rates` the frequencies of a
+    window change along it, `phi_pi(x) = mu_pi.x + x' diag(r_p) x / 2`: a chirp.
 
     Args:
         centers: `x_p`, `(P, D)`.
@@ -193,6 +108,8 @@ class HarmonizableMixture(Kernel):
         frequencies: `mu_pi`, `(P, Q, D)`, cycles per input unit.
         weights: `B_p`, `(P, Q, Q)`, real symmetric or Hermitian, positive semidefinite.
         real: a real process (default) or a complex one.
+        rates: `r_p`, `(P, D)`, cycles per input unit squared: how fast the frequencies change along each axis. None (default): they
+            do not.
 
     Every argument but `centers` may have size 1 in place of P: shared by all components.
 
@@ -208,6 +125,7 @@ class HarmonizableMixture(Kernel):
     lengthscales: Float[Array, "_ D *full"] = parameter("lengthscales", spread, "P|1 D", "P|1 D D")
     frequencies: Float[Array, "_ Q D"] = parameter("frequencies", real, "P|1 Q D")
     weights: Inexact[Array, "_ Q Q"] = parameter("weights", hermitian, "P|1 Q Q")
+    rates: Float[Array, "_ D"] | None = parameter("rates", real, "P|1 D", optional=True)
     real: bool = eqx.field(static=True, default=True, kw_only=True)
 
     @classmethod
@@ -286,9 +204,9 @@ class HarmonizableMixture(Kernel):
         """All components as one batched `Component`: every array has a leading P."""
         P = self.centers.shape[0]
         spectral = lambda V: jax.vmap(inverse)(V**2 if V.ndim == 2 else V) / (4 * jnp.pi**2)
-        parts = (spectral(self.windows), spectral(self.lengthscales), self.frequencies, self.weights)
-        batched = tuple(jnp.broadcast_to(a, (P, *a.shape[1:])) for a in parts)
-        return jax.vmap(lambda V1, C, mu, B: Component(V1, C, mu, B, self.real))(*batched)
+        parts = (spectral(self.windows), spectral(self.lengthscales), self.frequencies, self.weights, self.rates)
+        batched = jax.tree.map(lambda a: jnp.broadcast_to(a, (P, *a.shape[1:])), parts)
+        return jax.vmap(lambda V1, C, mu, B, r: Component(V1, C, mu, B, self.real, r))(*batched)
 
     def bandwidth(self, D: int) -> Float[Array, " D"]:
         """Of the widest component."""
