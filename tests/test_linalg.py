@@ -1,6 +1,7 @@
 """Structured matrices agree with their dense twins, gradients too; jitter is relative, escalates and is reported."""
 
 import functools
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -263,3 +264,26 @@ def test_small_covariances_in_both_structures_are_matrices(full):
     np.testing.assert_allclose(as_matrix(product), M @ N @ M, rtol=1e-12, atol=1e-14)
     density = -0.5 * np.einsum("...i,ij,...j->...", v, np.linalg.inv(M), v) - 0.5 * np.linalg.slogdet(2 * np.pi * M)[1]
     np.testing.assert_allclose(log_normal, density, rtol=1e-12)
+
+
+def test_programs_that_factorise_blocks_at_the_same_time_do_not_wait_for_one_another():
+    # With the batched Cholesky of jaxlib 0.10 and two threads for XLA, four such programs stop within a second.
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(30, 48, 48))
+    blocks = root @ np.swapaxes(root, 1, 2) + 48 * np.eye(48)
+
+    @jax.jit
+    def total(blocks):
+        return sum(jnp.sum(linalg.cholesky(linalg.Blocks(blocks * s), jitter=0.0).lower) for s in (1.0, 2.0, 3.0, 4.0))
+
+    def work():
+        with jax.enable_x64(True):
+            for _ in range(100):
+                total(blocks).block_until_ready()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)

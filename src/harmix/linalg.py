@@ -153,7 +153,7 @@ def _factor_and_invert(K: Inexact[Array, "B m m"]) -> tuple[Inexact[Array, "B m 
     """`L` and `L^-1` by halves: `L = [[L1, 0], [W, L2]]`, `W = K21 L1^-H`, `L2 L2^H = K22 - W W^H`."""
     m = K.shape[-1]
     if m <= _SMALL or m > _LARGE:
-        lower = jnp.linalg.cholesky(K)
+        lower = _one_by_one(K)
         return lower, invert_lower(lower)
     h = m // 2
     L1, inverse1 = _factor_and_invert(K[:, :h, :h])
@@ -164,6 +164,15 @@ def _factor_and_invert(K: Inexact[Array, "B m m"]) -> tuple[Inexact[Array, "B m 
     join = lambda A, C, D: jnp.concatenate([jnp.concatenate([A, zero], 2), jnp.concatenate([C, D], 2)], 1)
     lower = join(L1, W, L2)
     return lower, _corrected(lower, join(inverse1, -inverse2 @ (W @ inverse1), inverse2))
+
+
+def _one_by_one(K: Inexact[Array, "B m m"]) -> Inexact[Array, "B m m"]:
+    """Cholesky factors, one block after another.
+
+    The batched LAPACK calls of jaxlib (before 0.11) spread a batch over XLA's threads and wait for them; where as many programs as
+    there are threads do so at once, none is left to do the work, and all wait for ever.
+    """
+    return jnp.linalg.cholesky(K) if K.shape[0] == 1 else jax.lax.map(jnp.linalg.cholesky, K)
 
 
 def _corrected(L: Inexact[Array, "B m m"], X: Inexact[Array, "B m m"]) -> Inexact[Array, "B m m"]:

@@ -150,6 +150,7 @@ def _chirped_moments(
     """
 
     def one(packet: Packets) -> tuple[Array, Array]:
+        assert packet.rates is not None
         mu, r, S = packet.frequencies, packet.rates, packet.window
         flat = lambda v: v.reshape(-1)[:, None, None]
         beat, middle = flat(mu[:, None] - mu[None, :]), flat(mu[:, None] + mu[None, :]) / 2
@@ -226,12 +227,14 @@ class Atoms(eqx.Module):
         return jnp.max(highest + deviations * jnp.sqrt(2 * self.decay) / (2 * jnp.pi))
 
 
-def _integrate_chirps(one: Atoms, x: Float[Array, " T"], w: Float[Array, " F"], width: Float[Array, ""]) -> Complex[Array, "M T F"]:
-    """`Atoms.integrate` of one group, `(M, ...)` each, with a complex decay: `int exp(-D v^2 + slope v) dv = sqrt(pi / D) exp(slope^2 / 4 D)`."""
+def _integrate_chirps(
+    one: Atoms, x: Float[Array, " T"], w: Float[Array, " F"], width: Float[Array, ""]
+) -> Complex[Array, "M T F"]:
+    """`Atoms.integrate` of one group, `(M, ...)` each, with a complex decay: `int exp(-D v^2 + s v) dv = sqrt(pi / D) exp(s^2 / 4D)`."""
     assert one.rates is not None
     away = (x - one.centers[:, None])[:, :, None]
 
-    def wave(parts: tuple[Array, Array, Array]) -> Array:
+    def wave(parts: tuple[Array, ...]) -> Array:
         frequency, rate, amplitude = (v[:, None, None] for v in parts)
         D = one.decay[:, None, None] + 1 / (2 * width**2) - 1j * jnp.pi * rate
         slope = away / width**2 + 2j * jnp.pi * (frequency + w)

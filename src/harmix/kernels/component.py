@@ -99,7 +99,9 @@ class Component(eqx.Module):
         return envelope * (jnp.real(jnp.trace(self.weights)) + 2 * beats)
 
     def generalized_density(self, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Complex[Array, "m1 m2"]:
-        """`sum_ij b_ij S_LSG(w - mu_i, xi - mu_j)`, `S_LSG` that of the chirp; a real process has also its mirror image, `conj S(-w, -xi)`."""
+        """`sum_ij b_ij S_LSG(w - mu_i, xi - mu_j)`, of chirps if they are; a real process has also its mirror image,
+        `conj S(-w, -xi)`.
+        """
         density = self.one_sided_density(w, xi).astype(complex)
         return (density + jnp.conj(self.one_sided_density(-w, -xi))) / 2 if self.real else density
 
@@ -118,6 +120,7 @@ class Component(eqx.Module):
         """`[[A - i R / 2 pi, C], [C, A + i R / 2 pi]]`: `S_LSG` of a chirp is a normal density with this for a covariance. Its
         determinant is positive: conjugation swaps the blocks.
         """
+        assert self.rates is not None
         V1, C = (V if V.ndim == 2 else jnp.diag(V) for V in (self.sigma1, self.lag))
         A, turn = V1 / 2 + C, 1j * jnp.diag(self.rates) / (2 * jnp.pi)
         return jnp.block([[A - turn, C], [C, A + turn]])

@@ -20,12 +20,17 @@ from harmix.summary import Summary
 
 # A line must stand out by this much (see `prominence`), on average over windows.
 SIGNIFICANT = 4.0
+# And by this much where its frequency may change within windows: of so many candidates noise alone finds some that reach 6.
+SIGNIFICANT_CHIRP = 7.0
 # What a line pays for a change of its frequency by the spectral width of a window, in the same unit.
 PRICE = 1.0
 # A trend with less than this share of the variance is left out.
 NO_TREND = 0.02
 # Lines closer than so many spectral widths of a window are one.
 MERGED = 3.0
+# Rates that are tried, in spectral widths of a window by its width: up to what sweeps the frequency of a line through many widths.
+_RATES = 2.4 * np.arange(-5, 6)
+_STEADY = np.zeros(1)
 # At most so many frequencies are tried.
 LONGEST_SCAN = 3000
 
@@ -122,7 +127,9 @@ def natural_window(record: Record, P: int) -> np.ndarray:
     return record.span / max(P ** (1 / D) - 1, 1.0)
 
 
-def periodogram(record: Record, b: np.ndarray, centers: np.ndarray, window: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+def periodogram(
+    record: Record, b: np.ndarray, centers: np.ndarray, window: np.ndarray, frequencies: np.ndarray, rates: np.ndarray = _STEADY
+) -> np.ndarray:
     """Local power: what an oscillation explains in each window beyond a constant and a slope.
 
     Args:
@@ -130,12 +137,13 @@ def periodogram(record: Record, b: np.ndarray, centers: np.ndarray, window: np.n
         b: what is left to explain, summed at the places, `(G,)`, real or complex.
         centers: `(P, D)`.
         window: `(D,)`.
-        frequencies: `(F, D)`.
+        frequencies: at the centre of the window, `(F, D)`.
+        rates: at which they change along the first axis, `(R,)`.
 
     Returns:
-        The explained sum of squares in each window, `(P, F)`; weights are 1 at its centre.
+        The explained sum of squares in each window, `(P, R, F)`, or `(P, F)` for the one rate 0; weights are 1 at its centre.
     """
-    power = np.zeros((len(centers), len(frequencies)))
+    power = np.zeros((len(centers), len(rates), len(frequencies)))
     for p, center in enumerate(centers):
         z = (record.x - center) / window
         near = np.sum(z**2, axis=1) < 12.0
@@ -143,59 +151,74 @@ def periodogram(record: Record, b: np.ndarray, centers: np.ndarray, window: np.n
             continue
         z, shape = z[near], np.exp(-0.5 * np.sum(z[near] ** 2, axis=1))
         base = np.concatenate([np.ones((len(z), 1)), z], axis=1)  # constant and slope
-        power[p] = _explained(shape * record.a[near], shape * b[near], base, record.x[near] - center, frequencies)
-    return power
+        power[p] = _explained(shape * record.a[near], shape * b[near], base, record.x[near] - center, frequencies, rates)
+    return power if rates is not _STEADY else power[:, 0]
 
 
-def _explained(a: np.ndarray, b: np.ndarray, base: np.ndarray, x: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    """What cos and sin (one wave, for complex data) add to a weighted least-squares fit of `base`, by its normal equations."""
+def _explained(
+    a: np.ndarray, b: np.ndarray, base: np.ndarray, x: np.ndarray, frequencies: np.ndarray, rates: np.ndarray
+) -> np.ndarray:
+    """What cos and sin (one wave, for complex data) add to a weighted least-squares fit of `base`, `(R, F)`: by normal equations."""
     count = float(np.sum(a))
+    result = np.zeros((len(rates), len(frequencies)))
     if count <= 0:
-        return np.zeros(len(frequencies))
+        return result
     inverse = np.linalg.pinv((base.T * a) @ base, rcond=1e-10)
     level = inverse @ (base.T @ b)
-    result = np.empty(len(frequencies))
+    # Sums of waves over the data for all rates at once, as matrix products: what chirps is put with the data.
+    chirps = np.exp(1j * np.pi * rates[:, None] * x[:, 0] ** 2)  # (R, n)
+    columns = np.concatenate([[np.conj(b)], (base * a[:, None]).T])  # the data, and the base
+    turned = (chirps[:, None] * columns).reshape(-1, len(x)).T
+    twice = (chirps**2 * a).T
     for start in range(0, len(frequencies), 256):
         part = slice(start, start + 256)
-        wave = np.exp(2j * np.pi * (frequencies[part] @ x.T))  # (f, n)
-        cross = (wave * a) @ base
+        steady = np.exp(2j * np.pi * (frequencies[part] @ x.T))  # (f, n)
+        sums = np.moveaxis((steady @ turned).reshape(len(steady), len(rates), -1), 0, 1)  # (R, f, 1 + base)
+        data, cross = np.conj(sums[..., 0]), sums[..., 1:]
         if np.iscomplexobj(b):
-            norm = count - np.real(np.sum((np.conj(cross) @ inverse) * cross, axis=1))
-            data = np.conj(wave) @ b - np.conj(cross) @ level
-            result[part] = np.abs(data) ** 2 / np.maximum(norm, 0.02 * count)
+            norm = count - np.real(np.sum((np.conj(cross) @ inverse) * cross, axis=-1))
+            left = data - np.conj(cross) @ level
+            result[:, part] = np.abs(left) ** 2 / np.maximum(norm, 0.02 * count)
             continue
-        double, data = wave**2 @ a, wave @ b - cross @ level
+        double, left = (steady**2 @ twice).T, np.conj(data) - cross @ level
         c, s = cross.real, cross.imag
         # A ridge: at frequencies that the window cannot tell from a slope the two are nearly dependent.
-        cc = (count + double.real) / 2 - np.sum((c @ inverse) * c, axis=1) + 0.02 * count
-        ss = (count - double.real) / 2 - np.sum((s @ inverse) * s, axis=1) + 0.02 * count
-        cs = double.imag / 2 - np.sum((c @ inverse) * s, axis=1)
-        dc, ds = data.real, data.imag
-        result[part] = (ss * dc**2 - 2 * cs * dc * ds + cc * ds**2) / np.maximum(cc * ss - cs**2, 1e-12 * count**2)
+        cc = (count + double.real) / 2 - np.sum((c @ inverse) * c, axis=-1) + 0.02 * count
+        ss = (count - double.real) / 2 - np.sum((s @ inverse) * s, axis=-1) + 0.02 * count
+        cs = double.imag / 2 - np.sum((c @ inverse) * s, axis=-1)
+        dc, ds = left.real, left.imag
+        gain = ss * dc**2 - 2 * cs * dc * ds + cc * ds**2
+        result[:, part] = gain / np.maximum(cc * ss - cs**2, 1e-12 * count**2)
     return np.maximum(result, 0.0)
 
 
-def prominence(power: np.ndarray, frequencies: np.ndarray, resolution: np.ndarray) -> np.ndarray:
-    """Gain in log likelihood `(P, F)` of a line over noise that has the power of its neighbourhood, `power / median - 1`, or
-    its logarithm where that is large.
-
-    The neighbourhood of a frequency reaches from 1/2.5 to 2.5 times it, and over 8 resolutions at least.
+def background(power: np.ndarray, frequencies: np.ndarray, resolution: np.ndarray) -> np.ndarray:
+    """The median power `(P, F)` of the neighbourhood of each frequency, which reaches from 1/2.5 to 2.5 times it, and over 8
+    resolutions at least.
     """
     if frequencies.shape[1] > 1:
-        background = np.median(power, axis=1, keepdims=True) * np.ones_like(power)
-    else:
-        f = frequencies[:, 0]
-        background = np.empty_like(power)
-        for i, center in enumerate(f):
-            size = abs(center)
-            reach = max(8 * resolution[0], 1.5 * size)
-            near = (np.abs(f) > size / 2.5 - 8 * resolution[0]) & (np.abs(f - center) < reach)
-            background[:, i] = np.median(power[:, near], axis=1)
-    ratio = power / np.maximum(background, 1e-12 * np.max(power, initial=1e-300))
+        return np.median(power, axis=1, keepdims=True) * np.ones_like(power)
+    f = frequencies[:, 0]
+    result = np.empty_like(power)
+    for i, center in enumerate(f):
+        size = abs(center)
+        reach = max(8 * resolution[0], 1.5 * size)
+        near = (np.abs(f) > size / 2.5 - 8 * resolution[0]) & (np.abs(f - center) < reach)
+        result[:, i] = np.median(power[:, near], axis=1)
+    return result
+
+
+def prominence(power: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """Gain in log likelihood `(P, F)` of a line over noise that has the power of its neighbourhood, `power / floor - 1`, or its
+    logarithm where that is large.
+    """
+    ratio = power / np.maximum(floor, 1e-12 * np.max(power, initial=1e-300))
     return np.maximum(ratio - 1, 0) / (1 + 0.02 * np.maximum(ratio - 1, 0))
 
 
-def path(gain: np.ndarray, frequencies: np.ndarray, edges: np.ndarray, price: float) -> np.ndarray:
+def path(
+    gain: np.ndarray, frequencies: np.ndarray, edges: np.ndarray, price: float, sweeps: np.ndarray | None = None
+) -> np.ndarray:
     """The frequencies `(P,)` (as indices) along a chain or tree of windows that earn most: `sum gain - price |change|`.
 
     Args:
@@ -203,6 +226,8 @@ def path(gain: np.ndarray, frequencies: np.ndarray, edges: np.ndarray, price: fl
         frequencies: `(F, D)`.
         edges: `(P - 1, 2)`, a tree.
         price: of a change by one unit of frequency; infinite for a single frequency throughout.
+        sweeps: by how much the frequency would change to the next window as it changes in this one, `(P, F)`: a change like that of
+            both is free.
     """
     P = gain.shape[0]
     if P == 1 or np.isinf(price):
@@ -220,7 +245,13 @@ def path(gain: np.ndarray, frequencies: np.ndarray, edges: np.ndarray, price: fl
                 order.append(other)
     message, choice = gain.copy(), {}
     for node in reversed(order[1:]):
-        reach = message[node][None] - distance  # (to, from)
+        away = distance
+        if sweeps is not None:
+            sign = 1.0 if parent[node] < node else -1.0
+            half = sign * sweeps / 2
+            expected = frequencies[:, 0] + half[parent[node]], frequencies[:, 0] - half[node]
+            away = price * np.abs(expected[0][:, None] - expected[1][None])
+        reach = message[node][None] - away  # (to, from)
         choice[node] = np.argmax(reach, axis=1)
         message[parent[node]] += np.max(reach, axis=1)
     found = np.zeros(P, int)
@@ -231,10 +262,10 @@ def path(gain: np.ndarray, frequencies: np.ndarray, edges: np.ndarray, price: fl
 
 
 def local_fit(
-    record: Record, b: np.ndarray, centers: np.ndarray, window: np.ndarray, frequencies: np.ndarray
+    record: Record, b: np.ndarray, centers: np.ndarray, window: np.ndarray, frequencies: np.ndarray, rates: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A constant, a slope and an oscillation fitted in every window and blended: the oscillation `(G,)`, its amplitudes `(P,)`, and
-    the whole fit `(G,)`.
+    """A constant, a slope and an oscillation (frequencies `(P, D)` that change at `rates`, `(P,)`), fitted in every window and blended:
+    the oscillation `(G,)`, its amplitudes `(P,)`, and the whole fit `(G,)`.
     """
     kind = np.result_type(b, float)
     oscillation, whole, weights = np.zeros(len(b), kind), np.zeros(len(b), kind), np.zeros(len(b))
@@ -242,7 +273,8 @@ def local_fit(
     for p, center in enumerate(centers):
         z = (record.x - center) / window
         shape = np.exp(-0.5 * np.sum(z**2, axis=1)) + 1e-30
-        wave = np.exp(2j * np.pi * ((record.x - center) @ frequencies[p]))
+        x = record.x - center
+        wave = np.exp(2j * np.pi * (x @ frequencies[p] + rates[p] * x[:, 0] ** 2 / 2))
         waves = wave[:, None] if np.iscomplexobj(b) else np.stack([wave.real, wave.imag], axis=1)
         columns = np.concatenate([np.ones((len(z), 1)), z, waves], axis=1)
         normal = (np.conj(columns).T * (record.a * shape)) @ columns
@@ -292,17 +324,26 @@ def propose(
     variance = record.variance
     found, amplitudes = list[np.ndarray](), list[float]()
     width = 1 / (2 * np.pi * window)
+    chirping = drifting and D == 1 and P > 1
+    rates = _RATES * width[0] / window[0] if chirping else np.zeros(1)
     for _ in range(2 * lines):
         if len(found) == lines:
             break
-        power = periodogram(record, residual, centers, window, tried)
-        gain = prominence(power, tried, 2 * width)
+        every = periodogram(record, residual, centers, window, tried, rates)  # (P, R, F)
+        floor = background(every[:, len(rates) // 2], tried, 2 * width)
+        # What would reach frequency 0 within its window is no line.
+        every = (
+            np.where(np.abs(rates[:, None]) * float(np.mean(window)) <= np.abs(tried[:, 0]), every, 0.0) if chirping else every
+        )
+        fastest = np.argmax(every, axis=1)
+        gain = prominence(np.max(every, axis=1), floor)
         noisy = gain * np.exp(jitter * rng.standard_normal(gain.shape[1])) if jitter else gain
-        chosen = path(noisy, tried, edges, PRICE / float(np.mean(width)) if drifting else np.inf)
-        if np.mean(gain[np.arange(P), chosen]) < SIGNIFICANT:
+        sweeps = rates[fastest] * float(np.mean(window)) if chirping else None
+        chosen = path(noisy, tried, edges, PRICE / float(np.mean(width)) if drifting else np.inf, sweeps)
+        if np.mean(gain[np.arange(P), chosen]) < (SIGNIFICANT_CHIRP if chirping else SIGNIFICANT):
             break
-        frequencies = tried[chosen]
-        oscillation, amplitude, _ = local_fit(record, residual, centers, window, frequencies)
+        frequencies, changing = tried[chosen], rates[fastest[np.arange(P), chosen]]
+        oscillation, amplitude, _ = local_fit(record, residual, centers, window, frequencies, changing)
         residual = residual - record.a * oscillation
         if any(np.mean(np.linalg.norm((frequencies - f) / width, axis=1)) < MERGED for f in found):
             continue  # what a line that is not quite steady has left behind
@@ -310,7 +351,7 @@ def propose(
         amplitudes.append(max(float(np.sqrt(np.mean(amplitude**2) / 2)), 1e-3 * np.sqrt(variance)))
     # A trend, at frequency 0, comes first, unless lines leave nothing of the kind.
     still = np.zeros((P, D))
-    _, _, smooth = local_fit(record, residual, centers, window, still)
+    _, _, smooth = local_fit(record, residual, centers, window, still, np.zeros(P))
     slow = max(float(np.sum(record.a * np.abs(smooth) ** 2)) / float(np.sum(record.a)), 0.0)
     if slow > NO_TREND * variance or not found:
         found.insert(0, still)

@@ -32,7 +32,7 @@ def ensemble(climbed: Sequence[Climbed], problem: Problem) -> tuple[list[Bands],
     """
     done = [c for c in climbed if c.restart.message != DROPPED] or list(climbed)
     objective = np.array([c.restart.objective[-1] for c in done])
-    sizes = [float(np.sum(p.inside)) / len(p.inside) for p in problem.partitions]
+    sizes = [float(np.sum(p.inside)) / np.count_nonzero(p.inside.any(axis=1)) for p in problem.partitions]
     temperature = float(np.mean(sizes)) if sizes else 1.0
     weights = np.exp((objective - objective.max()) / temperature)
     kept = np.flatnonzero(weights > _NEGLIGIBLE)

@@ -127,6 +127,7 @@ def build(bands: Bands, layout: Layout) -> Model:
         frequencies = frequencies + bands.drift * layout.drift
     if layout.real:  # a trend stays at 0: elsewhere it would be a line
         frequencies = jnp.where(jnp.all(layout.frequencies == 0, axis=(1, 2))[:, None, None], 0.0, frequencies)
+    rates = _slopes(frequencies, layout.centers[:, 0]) if bands.drift.shape[1] and D == 1 and P > 1 else None
     deviation = (layout.amplitudes + bands.amplitude)[:, None] + bands.local  # (K, P)
     each = lambda v: jnp.repeat(v, P, axis=0)
     inducing = frequencies[:, :, None, :] + (bands.offsets * unit[:, None, :])[:, None]  # (K, P, M, D)
@@ -137,9 +138,17 @@ def build(bands: Bands, layout: Layout) -> Model:
         frequencies.reshape(K * P, 1, D),
         jnp.exp(2 * deviation).reshape(K * P, 1, 1),
         real=layout.real,
+        rates=None if rates is None else rates.reshape(K * P, 1),
     )
     features = FourierFrequencies(inducing.reshape(K * P, -1, D))
     return Model(kernel, features, jnp.exp(layout.noise + bands.noise))
+
+
+def _slopes(frequencies: Float[Array, "K P 1"], centers: Float[Array, " P"]) -> Float[Array, "K P 1"]:
+    """How fast each band's frequency changes at each window, from those of its neighbours: a window follows the path that it is on."""
+    inner = (frequencies[:, 2:] - frequencies[:, :-2]) / (centers[2:] - centers[:-2])[:, None]
+    ends = (frequencies[:, 1:] - frequencies[:, :-1]) / (centers[1:] - centers[:-1])[:, None]
+    return jnp.concatenate([ends[:, :1], inner, ends[:, -1:]], axis=1)
 
 
 def log_prior(bands: Bands, layout: Layout) -> Float[Array, ""]:

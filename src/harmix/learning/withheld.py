@@ -10,8 +10,9 @@ block b, `H = W_b^H W_b` (its block of the smoother matrix),
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -36,7 +37,7 @@ class Withheld(NamedTuple):
 
     Attributes:
         rows: which nodes each block holds, `(B, L)`.
-        inside: whether a row counts; blocks are filled up to equal length, `(B, L)`.
+        inside: whether a row counts, `(B, L)`: blocks are filled up to equal length, and partitions to equal numbers of blocks.
     """
 
     rows: Int[np.ndarray, "B L"]
@@ -62,7 +63,7 @@ def withhold(summary: Summary) -> tuple[Withheld, ...]:
     gaps = distinct[distinct > _GAP * median]
     typical = float(np.median(gaps)) if len(gaps) else _WITHOUT_GAPS * median
     found = (_partition(x, order, counts, length * typical) for length in _LENGTHS)
-    return tuple(w for w in found if w is not None)
+    return _of_equal_shape([w for w in found if w is not None])
 
 
 def _partition(x: np.ndarray, order: np.ndarray, counts: np.ndarray, length: float) -> Withheld | None:
@@ -83,6 +84,13 @@ def _partition(x: np.ndarray, order: np.ndarray, counts: np.ndarray, length: flo
     return Withheld(counts[index], inside)
 
 
+def _of_equal_shape(partitions: list[Withheld]) -> tuple[Withheld, ...]:
+    """Filled up with rows and blocks that count for nothing."""
+    B, L = (max((w.rows.shape[axis] for w in partitions), default=0) for axis in (0, 1))
+    fill = lambda v: np.pad(v, ((0, B - v.shape[0]), (0, L - v.shape[1])))
+    return tuple(Withheld(fill(w.rows), fill(w.inside)) for w in partitions)
+
+
 def log_density(
     basis: Basis, collapsed: Collapsed, noise_variance: Float[Array, ""], summary: Summary, partitions: tuple[Withheld, ...]
 ) -> Float[Array, ""]:
@@ -93,28 +101,30 @@ def log_density(
         collapsed: the bound on all data, whose factor is needed.
         noise_variance: `s2`.
         summary: of exact data; a node of weight a counts a times.
-        partitions: from `withhold`.
+        partitions: from `withhold`, of equal shape.
     """
-    total: Any = 0.0
-    for partition in partitions:
+    # Each node once, whichever blocks it is in.
+    A, s2 = basis.project(summary.nodes), noise_variance
+    unexplained = jnp.maximum(basis.kernel.diagonal(summary.nodes) - jnp.sum(jnp.abs(A) ** 2, axis=0), 0.0)
+    a = jnp.where(summary.a > 0, summary.a, 1.0)
+    white = collapsed.factor.solve_lower(A) * jnp.sqrt(a / s2)
+    residual = summary.b / a - jnp.conj(A).T @ collapsed.mean
+
+    def one(partition: Withheld) -> Float[Array, ""]:
         nodes, inside = partition
-        B, L = nodes.shape
-        flat = nodes.reshape(-1)
-        X, a = summary.nodes[flat], jnp.where(inside.reshape(-1), summary.a[flat], 1.0)
-        y = summary.b[flat] / a
-        A = basis.project(X)
-        unexplained = jnp.maximum(basis.kernel.diagonal(X) - jnp.sum(jnp.abs(A) ** 2, axis=0), 0.0)
-        rows = collapsed.factor.solve_lower(A) * jnp.sqrt(a / noise_variance)
-        W = jnp.moveaxis(jnp.where(inside.reshape(-1), rows, 0.0).reshape(-1, B, L), 1, 0)  # (B, M, L)
-        residual = jnp.sqrt(a) * jnp.where(inside.reshape(-1), y - jnp.conj(A).T @ collapsed.mean, 0.0)
-        inner = cholesky(Blocks(jnp.eye(L) - jnp.conj(jnp.swapaxes(W, 1, 2)) @ W), jitter=0.0, unit=1.0)
-        error = inner.solve_lower_adjoint(inner.solve_lower(residual)) / jnp.sqrt(a)
-        variance = noise_variance * jnp.sum(jnp.abs(inner.inverse) ** 2, axis=1).reshape(-1) / a + unexplained
+        take = lambda v: jnp.where(inside, v[..., nodes], 0.0)  # (..., B, L)
+        W, weight = jnp.moveaxis(take(white), 0, 1), take(a)  # (B, M, L)
+        H = jnp.conj(jnp.swapaxes(W, 1, 2)) @ W
+        inner = cholesky(Blocks(jnp.eye(H.shape[-1]) - H), jitter=0.0, unit=1.0)
+        root = jnp.sqrt(a[nodes]).reshape(-1)
+        error = inner.solve_lower_adjoint(inner.solve_lower(root * take(residual).reshape(-1))) / root
+        variance = s2 * jnp.sum(jnp.abs(inner.inverse) ** 2, axis=1).reshape(-1) / root**2 + unexplained[nodes].reshape(-1)
         squared = jnp.abs(error) ** 2 / variance
         if summary.is_complex or not basis.kernel.is_real:
             each = -jnp.log(jnp.pi * variance) - squared
         else:
             each = -0.5 * (jnp.log(2 * jnp.pi * variance) + squared)
-        weight = jnp.where(inside.reshape(-1), a, 0.0)
-        total = total + jnp.sum(weight * each) / jnp.sum(weight)
-    return summary.count * total / len(partitions)
+        return jnp.sum(weight.reshape(-1) * each) / jnp.sum(weight)
+
+    # One after another: what takes long to compile is in the program once.
+    return summary.count * jnp.mean(jax.lax.map(one, jax.tree.map(lambda *v: jnp.stack(v), *partitions)))
