@@ -230,7 +230,7 @@ class Atoms(eqx.Module):
 def _integrate_chirps(
     one: Atoms, x: Float[Array, " T"], w: Float[Array, " F"], width: Float[Array, ""]
 ) -> Complex[Array, "M T F"]:
-    """`Atoms.integrate` of one group, `(M, ...)` each, with a complex decay: `int exp(-D v^2 + s v) dv = sqrt(pi / D) exp(s^2 / 4D)`."""
+    """`integrate` of one group, `(M, ...)` each, with a complex decay: `int exp(-D v^2 + s v) dv = (pi / D)^1/2 exp(s^2 / 4D)`."""
     assert one.rates is not None
     away = (x - one.centers[:, None])[:, :, None]
 
