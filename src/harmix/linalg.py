@@ -86,15 +86,20 @@ class Cholesky(eqx.Module):
 
     def solve_lower(self, rows: Inexact[Array, "M *n"]) -> Inexact[Array, "M *n"]:
         """`L^-1 rows`."""
-        return jnp.matmul(self.inverse, rows.reshape(*self.lower.shape[:2], -1)).reshape(rows.shape)
+        return blockwise(self.inverse, rows)
 
     def solve_lower_adjoint(self, rows: Inexact[Array, "M *n"]) -> Inexact[Array, "M *n"]:
         """`L^-H rows`."""
-        return jnp.matmul(adjoint(self.inverse), rows.reshape(*self.lower.shape[:2], -1)).reshape(rows.shape)
+        return blockwise(adjoint(self.inverse), rows)
 
     def logdet(self) -> Float[Array, ""]:
         """`log |K|`."""
         return 2 * jnp.sum(jnp.log(jnp.real(jnp.diagonal(self.lower, axis1=1, axis2=2))))
+
+
+def blockwise(blocks: Inexact[Array, "B m m"], rows: Inexact[Array, "M *n"]) -> Inexact[Array, "M *n"]:
+    """The product of a block-diagonal matrix with rows."""
+    return jnp.matmul(blocks, rows.reshape(*blocks.shape[:2], -1)).reshape(rows.shape)
 
 
 def adjoint(matrix: Inexact[Array, "*batch m n"]) -> Inexact[Array, "*batch n m"]:
