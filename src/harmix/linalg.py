@@ -241,15 +241,16 @@ def quadratic(V: Float[Array, "..."], v: Float[Array, "*batch D"]) -> Float[Arra
 
 
 @jax.custom_jvp
-def relative(X: Float[Array, "n D"], center: Float[Array, " D"]) -> Float[Array, "n D"]:
-    """`X - center`, whose gradient in the center is a product with ones: XLA fuses much into a sum, and is slow at it."""
-    return X - center
+def lags(X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Float[Array, "n1 n2 D"]:
+    """`x1 - x2` of all pairs, with gradients that are products with ones: XLA fuses much into a sum, and is slow at it."""
+    return X1[:, None, :] - X2[None, :, :]
 
 
-@relative.defjvp
-def _relative_jvp(primals: tuple, tangents: tuple) -> tuple:
-    X, center = primals
-    return relative(X, center), tangents[0] - jnp.ones((X.shape[0], 1)) @ tangents[1][None]
+@lags.defjvp
+def _lags_jvp(primals: tuple, tangents: tuple) -> tuple:
+    ones1, ones2 = (jnp.ones(X.shape[0]) for X in primals)
+    first, second = jnp.einsum("ad,b->abd", tangents[0], ones2), jnp.einsum("bd,a->abd", tangents[1], ones1)
+    return lags(*primals), first - second
 
 
 def inverse(V: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Inexact
 from harmix.features.base import Features, safe_sqrt
 from harmix.kernels.base import Kernel, Scaled, Sum
 from harmix.kernels.harmonizable import Component, HarmonizableMixture
-from harmix.linalg import Blocks, inverse, log_normal, product, quadratic, relative
+from harmix.linalg import Blocks, inverse, lags, log_normal, product, quadratic
 from harmix.parameters import parameter, real
 from harmix.waves import cos_sin, turn_back
 
@@ -152,7 +152,7 @@ class FourierFrequencies(Features):
     def kuf(self, kernel: Kernel, X: Float[Array, "n D"]) -> Inexact[Array, "M n"]:
         """`cov(f_p^(w), f_p(x - x_p))`; for a real process its real parts, then its imaginary parts, by component."""
         components, centers = self._components(kernel)
-        parts = jax.vmap(lambda c, w, center: transform_covariance(c, w, relative(X, center)))(
+        parts = jax.vmap(lambda c, w, center: transform_covariance(c, w, lags(X, center[None])[:, 0]))(
             components, self.frequencies, centers
         )
         rows = _stack(*parts) if components.real else jax.lax.complex(*parts)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Complex, Float, Inexact
 
 from harmix.arguments import is_concrete, numeric_array, show
 from harmix.kernels.base import GAUSSIAN_REACH, Kernel, NoClosedFormError
-from harmix.linalg import inverse, log_normal, normal, quadratic, relative, scale_both_sides
+from harmix.linalg import inverse, lags, log_normal, normal, quadratic, scale_both_sides
 from harmix.parameters import ROUNDING, hermitian, nonnegative_or_psd, parameter, real, spread
 from harmix.precision import in_float64
 from harmix.waves import cis, cos_sin
@@ -74,7 +74,7 @@ class Component(eqx.Module):
 
     def stationary_factor(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Float[Array, "n1 n2"]:
         """`exp(-2 pi^2 t' C t)`."""
-        return jnp.exp(-2 * jnp.pi**2 * quadratic(self.lag, X1[:, None, :] - X2[None, :, :]))
+        return jnp.exp(-2 * jnp.pi**2 * quadratic(self.lag, lags(X1, X2)))
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Inexact[Array, "n1 n2"]:
         """The covariance matrix."""
@@ -311,7 +311,7 @@ class HarmonizableMixture(Kernel):
     def diagonal(self, X: Float[Array, "n D"]) -> Float[Array, " n"]:
         """The variances."""
         # A product with ones, not `sum`: XLA fuses the exponentials into a sum, and computes them one by one there.
-        terms = jax.vmap(lambda c, x: c.diagonal(relative(X, x)))(self.components, self.centers)
+        terms = jax.vmap(lambda c, x: c.diagonal(lags(X, x[None])[:, 0]))(self.components, self.centers)
         return jnp.ones(terms.shape[0]) @ terms
 
     def generalized_density(self, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Complex[Array, "m1 m2"]:
