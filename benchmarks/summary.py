@@ -201,7 +201,9 @@ def end_to_end(path: Path, n: int) -> None:
     rmse = np.sqrt(np.mean((found.posterior.mean(grid) - truth) ** 2))
     ridge = frequencies[np.argmax(found.posterior.spectrogram(grid, frequencies, 0.5).mean, axis=1)]
     error = np.abs(ridge - (1 + 0.3 * grid))
-    print(f"\n{n:.0e}-point gappy chirp from Parquet: summarised in {summarised:.1f} s, fitted in all in {seconds:.1f} s", end=" ")
+    print(
+        f"\n{n:.0e}-point gappy chirp from Parquet: summarised in {summarised:.1f} s, fitted in all in {seconds:.1f} s", end=" "
+    )
     print(f"({sum(r.iterations for r in found.restarts)} iterations of {len(found.restarts)} restarts, compilation included)")
     print(f"  noise variance {found.noise_variance:.4f} (true 0.5), signal RMSE {rmse:.4f}, gaps included")
     print(

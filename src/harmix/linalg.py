@@ -86,15 +86,20 @@ class Cholesky(eqx.Module):
 
     def solve_lower(self, rows: Inexact[Array, "M *n"]) -> Inexact[Array, "M *n"]:
         """`L^-1 rows`."""
-        return jnp.matmul(self.inverse, rows.reshape(*self.lower.shape[:2], -1)).reshape(rows.shape)
+        return blockwise(self.inverse, rows)
 
     def solve_lower_adjoint(self, rows: Inexact[Array, "M *n"]) -> Inexact[Array, "M *n"]:
         """`L^-H rows`."""
-        return jnp.matmul(adjoint(self.inverse), rows.reshape(*self.lower.shape[:2], -1)).reshape(rows.shape)
+        return blockwise(adjoint(self.inverse), rows)
 
     def logdet(self) -> Float[Array, ""]:
         """`log |K|`."""
         return 2 * jnp.sum(jnp.log(jnp.real(jnp.diagonal(self.lower, axis1=1, axis2=2))))
+
+
+def blockwise(blocks: Inexact[Array, "B m m"], rows: Inexact[Array, "M *n"]) -> Inexact[Array, "M *n"]:
+    """The product of a block-diagonal matrix with rows."""
+    return jnp.matmul(blocks, rows.reshape(*blocks.shape[:2], -1)).reshape(rows.shape)
 
 
 def adjoint(matrix: Inexact[Array, "*batch m n"]) -> Inexact[Array, "*batch n m"]:
@@ -242,6 +247,19 @@ def apply(V: Inexact[Array, "..."], v: Float[Array, "*batch D"]) -> Inexact[Arra
 def quadratic(V: Inexact[Array, "..."], v: Float[Array, "*batch D"]) -> Inexact[Array, "*batch"]:
     """`v' V v` for every vector in a batch."""
     return jnp.sum(v * apply(V, v), axis=-1)
+
+
+@jax.custom_jvp
+def lags(X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Float[Array, "n1 n2 D"]:
+    """`x1 - x2` of all pairs, with gradients that are products with ones: XLA fuses much into a sum, and is slow at it."""
+    return X1[:, None, :] - X2[None, :, :]
+
+
+@lags.defjvp
+def _lags_jvp(primals: tuple, tangents: tuple) -> tuple:
+    ones1, ones2 = (jnp.ones(X.shape[0]) for X in primals)
+    first, second = jnp.einsum("ad,b->abd", tangents[0], ones2), jnp.einsum("bd,a->abd", tangents[1], ones1)
+    return lags(*primals), first - second
 
 
 def inverse(V: Inexact[Array, "..."]) -> Inexact[Array, "..."]:

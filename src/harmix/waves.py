@@ -11,7 +11,8 @@ _SIN = (1.0, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880, -1 / 39916800, 1 / 62270208
 _COS = (1.0, -1 / 2, 1 / 24, -1 / 720, 1 / 40320, -1 / 3628800, 1 / 479001600, -1 / 87178291200, 1 / 20922789888000)
 
 
-def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
+def horner(coefficients: tuple[float, ...], x: Array) -> Array:
+    """The polynomial in x with these coefficients, the constant first."""
     result = jnp.full_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         result = result * x + c
@@ -34,7 +35,7 @@ def cos_sin(z: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Ar
     quarter = jnp.round(4 * z)
     angle = (z - quarter / 4) * (2 * jnp.pi)
     squared = angle * angle
-    sine, cosine = angle * _horner(_SIN, squared), _horner(_COS, squared)
+    sine, cosine = angle * horner(_SIN, squared), horner(_COS, squared)
     quarter = quarter.astype(jnp.int32)
     swap = (quarter & 1) == 1
     c, s = jnp.where(swap, sine, cosine), jnp.where(swap, cosine, sine)

@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from features.draws import SCALES
@@ -245,3 +246,49 @@ def test_the_bound_does_not_drop_the_pseudo_covariance_of_the_features(kind):
     assert bound == pytest.approx(right, rel=1e-8)
     assert bound <= exact
     assert wrong > exact + 1
+
+
+# --- its derivatives, of which some are written by hand -----------------------------------------------------------------
+
+
+def test_second_derivatives_are_those_of_dense_algebra():
+    rng = np.random.default_rng(0)
+    X, Z = np.sort(rng.uniform(0, 3, 12)), np.linspace(0, 3, 4)
+    y = np.sin(3 * X)
+
+    def bound(t):
+        kernel = hx.kernels.SquaredExponential(jnp.exp(t[0]), jnp.exp(t[1]))
+        features = hx.features.InducingPoints(t[3:, None])
+        return hx.collapsed_bound(kernel, features, jnp.exp(t[2]), (X, y))
+
+    def dense(t):
+        v, l, s2, z = jnp.exp(t[0]), jnp.exp(t[1]), jnp.exp(t[2]), t[3:]
+        k = lambda a, b: v * jnp.exp(-((a[:, None] - b[None]) ** 2) / (2 * l**2))
+        Kuf = k(z, X)
+        Q = Kuf.T @ jnp.linalg.solve(k(z, z) + 1e-12 * v * jnp.eye(4), Kuf)
+        S = Q + s2 * jnp.eye(12)
+        fit = 12 * jnp.log(2 * jnp.pi) + jnp.linalg.slogdet(S)[1] + y @ jnp.linalg.solve(S, y)
+        return -fit / 2 - (12 * v - jnp.trace(Q)) / (2 * s2)
+
+    with jax.enable_x64(True):
+        t = jnp.concatenate([jnp.array([0.1, -0.3, -1.0]), Z])
+        for of in (jax.grad, jax.hessian):
+            np.testing.assert_allclose(of(bound)(t), of(dense)(t), rtol=1e-9, atol=1e-9)
+
+
+def test_weighted_sums_change_as_their_formula_says():
+    def formula(rows, a, b, whitening):
+        A = (whitening @ rows.reshape(2, 3, -1)).reshape(rows.shape)
+        return (A * a) @ jnp.conj(A).T, A @ b
+
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: rng.normal(size=shape) + 1j * rng.normal(size=shape)
+    with jax.enable_x64(True):
+        given = draw(6, 10), rng.normal(size=10), draw(10), draw(2, 3, 3), draw(6, 10), rng.normal(size=10), draw(10)
+        rows, a, b, whitening, *changes = map(jnp.asarray, given)
+        results = [
+            jax.jvp(lambda *args, f=f: f(*args, whitening), (rows, a, b), tuple(changes))
+            for f in (collapsed._whitened_sums, formula)
+        ]
+        for ours, expected in zip(*map(jax.tree.leaves, results), strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12)

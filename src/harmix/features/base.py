@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Inexact
 
 from harmix.arguments import points
 from harmix.kernels.base import Kernel
-from harmix.linalg import Blocks, Cholesky, cholesky, dense
+from harmix.linalg import Blocks, Cholesky, blockwise, cholesky, dense
 from harmix.parameters import check_shapes
 from harmix.precision import entry_point, in_float64
 
@@ -83,10 +83,19 @@ class Basis(eqx.Module):
         """What was added to the prior covariance of the unit-scaled features."""
         return self.factor.jitter
 
+    @property
+    def whitening(self) -> Inexact[Array, "B m m"]:
+        """What makes `A(x)` of `cov(u, f(x))`: `L^-1`, with the scales in it, blockwise."""
+        return self.factor.inverse * self.inverse_scale.reshape(self.factor.inverse.shape[0], 1, -1)
+
+    @property
+    def coloring(self) -> Inexact[Array, "B m m"]:
+        """The inverse of `whitening`."""
+        return self.factor.lower / self.inverse_scale.reshape(self.factor.lower.shape[0], -1, 1)
+
     def project(self, X: Float[Array, "n D"]) -> Inexact[Array, "M n"]:
         """`A(x)` for every row of X."""
-        rows = self.features.kuf(self.kernel, X) * self.inverse_scale[:, None]
-        return self.factor.solve_lower(rows)
+        return blockwise(self.whitening, self.features.kuf(self.kernel, X))
 
 
 def make_basis(kernel: Kernel, features: Features) -> Basis:

@@ -19,7 +19,7 @@ from harmix.features.base import Features, safe_sqrt
 from harmix.kernels.base import Kernel, Scaled, Sum
 from harmix.kernels.component import Component
 from harmix.kernels.harmonizable import HarmonizableMixture
-from harmix.linalg import Blocks, inverse, log_normal, product, quadratic
+from harmix.linalg import Blocks, inverse, lags, log_normal, product, quadratic
 from harmix.parameters import parameter, real
 from harmix.waves import cos_sin, turn_back
 
@@ -115,6 +115,19 @@ def _matmul(a: Float[Array, "m Q"], b: Float[Array, "Q n"]) -> Float[Array, "m n
     return a @ b
 
 
+@jax.custom_jvp
+def _stack(re: Float[Array, "P m n"], im: Float[Array, "P m n"]) -> Float[Array, "P 2 m n"]:
+    """`jnp.stack((re, im), axis=1)`, by a choice: what XLA stacks it computes in a loop that branches at every element, waves
+    and all, and that is not vectorised. A gradient takes slices of a stack; of a choice it would take sums.
+    """
+    return jnp.where(jnp.array([True, False])[:, None, None], re[:, None], im[:, None])
+
+
+@_stack.defjvp
+def _stack_jvp(primals: tuple, tangents: tuple) -> tuple:
+    return _stack(*primals), jnp.stack(tangents, axis=1)
+
+
 # --- features on a mixture --------------------------------------------------------------------------------------------
 
 
@@ -159,8 +172,10 @@ class FourierFrequencies(Features):
     def kuf(self, kernel: Kernel, X: Float[Array, "n D"]) -> Inexact[Array, "M n"]:
         """`cov(f_p^(w), f_p(x - x_p))`; for a real process its real parts, then its imaginary parts, by component."""
         components, centers = self._components(kernel)
-        parts = jax.vmap(lambda c, w, center: transform_covariance(c, w, X - center))(components, self.frequencies, centers)
-        rows = jnp.stack(parts, axis=1) if components.real else jax.lax.complex(*parts)
+        parts = jax.vmap(lambda c, w, center: transform_covariance(c, w, lags(X, center[None])[:, 0]))(
+            components, self.frequencies, centers
+        )
+        rows = _stack(*parts) if components.real else jax.lax.complex(*parts)
         return rows.reshape(-1, X.shape[0])
 
     def scale(self, kernel: Kernel, kuu: Blocks) -> Float[Array, " M"]:

@@ -7,12 +7,13 @@ from typing import Any, Literal, NamedTuple, TypeVar, overload
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float, Inexact
 
 from harmix.arguments import is_concrete, points, positive_number
 from harmix.features.base import Basis, Features, make_basis
 from harmix.kernels.base import Kernel
-from harmix.linalg import Cholesky, cholesky, dense
+from harmix.linalg import Cholesky, adjoint, blockwise, cholesky, dense
 from harmix.precision import entry_point
 from harmix.summary import Summary, as_summary
 from harmix.summary.guard import OutOfBandError, is_resolved, overreach, probe, refusal, tail
@@ -54,17 +55,19 @@ class Collapsed(NamedTuple):
 def gather(basis: Basis, summary: Summary) -> Statistics:
     """`Statistics` of weighted nodes, chunk by chunk; the derivative recomputes each chunk instead of storing it."""
     grid = summary.grid
+    whitening = jax.lax.stop_gradient(basis.whitening)
 
     def chunk(x: Array, a: Array, b: Array) -> Statistics:
-        A = basis.project(x)
-        variance = basis.kernel.diagonal(x)
-        unresolved = jnp.zeros(()) if grid is None else tail(grid, jax.lax.stop_gradient(probe(A, variance)))
-        return Statistics((A * a) @ jnp.conj(A).T, A @ b, jnp.dot(a, variance), unresolved)
+        rows, variance = basis.features.kuf(basis.kernel, x), basis.kernel.diagonal(x)
+        gram, projection = _whitened_sums(rows, a, b, whitening)
+        seen = jax.lax.stop_gradient((rows, variance))
+        unresolved = jnp.zeros(()) if grid is None else tail(grid, probe(blockwise(whitening, seen[0]), seen[1]))
+        return Statistics(gram, projection, jnp.dot(a, variance), unresolved)
 
     nodes, a, b = summary.nodes, summary.a, summary.b
     G = nodes.shape[0]
     if G <= CHUNK:
-        return chunk(nodes, a, b)
+        return _with_whitening(chunk(nodes, a, b), basis)
     unit = 1 if grid is None else grid.order**grid.ndim  # panels stay whole
     count = -(-G // CHUNK)
     size = -(-G // (count * unit)) * unit
@@ -82,7 +85,48 @@ def gather(basis: Basis, summary: Summary) -> Statistics:
 
     like = jax.eval_shape(chunk, *(p[0] for p in parts))
     start = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), like)
-    return jax.lax.scan(step, start, parts)[0]
+    return _with_whitening(jax.lax.scan(step, start, parts)[0], basis)
+
+
+@jax.custom_jvp
+def _whitened_sums(
+    rows: Inexact[Array, "M n"], a: Float[Array, " n"], b: Inexact[Array, " n"], whitening: Inexact[Array, "B m m"]
+) -> tuple[Inexact[Array, "M M"], Inexact[Array, " M"]]:
+    """`sum_n a_n A_n A_n^H` and `sum_n b_n A_n`, `A = whitening rows`, for a `whitening` that is held fixed.
+
+    Both factors of the first sum change with the rows, but one change is the adjoint of the other, and the whitening can be
+    multiplied to what is `(M, M)`: a gradient takes one product of the size of this one, where JAX would take three.
+    """
+    A = blockwise(whitening, rows)
+    return A @ adjoint(A * a), A @ b
+
+
+def _whitened_sums_jvp(primals: tuple, tangents: tuple) -> tuple:
+    rows, a, b, whitening = primals
+    d_rows, d_a, d_b, _ = tangents
+    A = blockwise(whitening, rows)
+    gram, projection = _whitened_sums(*primals)
+    d_gram, d_projection = jnp.zeros_like(gram), jnp.zeros_like(projection)
+    # Data are not differentiated as a rule, and nothing is to be computed for their sake then.
+    if not isinstance(d_rows, SymbolicZero):
+        half = blockwise(whitening, d_rows @ adjoint(A * a))
+        d_gram, d_projection = half + adjoint(half), blockwise(whitening, d_rows @ b)
+    if not isinstance(d_a, SymbolicZero):
+        d_gram += A @ adjoint(A * d_a)
+    if not isinstance(d_b, SymbolicZero):
+        d_projection += A @ d_b
+    return (gram, projection), (d_gram, d_projection)
+
+
+_whitened_sums.defjvp(_whitened_sums_jvp, symbolic_zeros=True)
+
+
+def _with_whitening(stats: Statistics, basis: Basis) -> Statistics:
+    """What whitening all the data at once changes, put to the sums: the same numbers, and their derivatives in it."""
+    fixed, coloring = jax.lax.stop_gradient((basis.whitening, basis.coloring))
+    change = jnp.eye(fixed.shape[-1]) + (basis.whitening - fixed) @ coloring
+    gram = blockwise(change, adjoint(blockwise(change, stats.gram)))
+    return stats._replace(gram=adjoint(gram), projection=blockwise(change, stats.projection))
 
 
 def collapse(basis: Basis, noise_variance: Float[Array, ""], summary: Summary) -> Collapsed:

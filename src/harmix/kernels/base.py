@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact
 
 from harmix.arguments import points
+from harmix.linalg import lags
 from harmix.parameters import check_shapes, nonnegative, parameter
 from harmix.precision import entry_point
 
@@ -180,7 +181,7 @@ class Stationary(Kernel):
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Inexact[Array, "n1 n2"]:
         """`h(x - x')` over all pairs."""
-        return self.at_lag(X1[:, None, :] - X2[None, :, :])
+        return self.at_lag(lags(X1, X2))
 
     def diagonal(self, X: Float[Array, "n D"]) -> Float[Array, " n"]:
         """The constant `h(0)`."""

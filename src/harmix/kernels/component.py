@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Inexact
 
 from harmix.kernels.base import GAUSSIAN_REACH
-from harmix.linalg import log_normal, normal, quadratic
+from harmix.linalg import lags, log_normal, normal, quadratic
 from harmix.waves import cis, cos_sin
 
 
@@ -82,7 +82,7 @@ class Component(eqx.Module):
 
     def stationary_factor(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Float[Array, "n1 n2"]:
         """`exp(-2 pi^2 t' C t)`."""
-        return jnp.exp(-2 * jnp.pi**2 * quadratic(self.lag, X1[:, None, :] - X2[None, :, :]))
+        return jnp.exp(-2 * jnp.pi**2 * quadratic(self.lag, lags(X1, X2)))
 
     def gram(self, X1: Float[Array, "n1 D"], X2: Float[Array, "n2 D"]) -> Inexact[Array, "n1 n2"]:
         """The covariance matrix."""

@@ -17,7 +17,7 @@ from jaxtyping import Array, Complex, Float, Inexact
 from harmix.arguments import is_concrete, numeric_array, show
 from harmix.kernels.base import Kernel, NoClosedFormError
 from harmix.kernels.component import Component
-from harmix.linalg import inverse, scale_both_sides
+from harmix.linalg import inverse, lags, scale_both_sides
 from harmix.parameters import ROUNDING, hermitian, nonnegative_or_psd, parameter, real, spread
 from harmix.precision import in_float64
 from harmix.waves import cis
@@ -228,7 +228,9 @@ class HarmonizableMixture(Kernel):
 
     def diagonal(self, X: Float[Array, "n D"]) -> Float[Array, " n"]:
         """The variances."""
-        return jnp.sum(jax.vmap(lambda c, x: c.diagonal(X - x))(self.components, self.centers), axis=0)
+        # A product with ones, not `sum`: XLA fuses the exponentials into a sum, and computes them one by one there.
+        terms = jax.vmap(lambda c, x: c.diagonal(lags(X, x[None])[:, 0]))(self.components, self.centers)
+        return jnp.ones(terms.shape[0]) @ terms
 
     def generalized_density(self, w: Float[Array, "m1 D"], xi: Float[Array, "m2 D"]) -> Complex[Array, "m1 m2"]:
         """`sum_p exp(-2 pi i x_p.(w - xi)) S_p(w, xi)`."""

@@ -51,7 +51,8 @@ class SquaredExponential(Stationary):
 
     def at_lag(self, tau: Float[Array, "*batch D"]) -> Float[Array, "*batch"]:
         """The covariance at a lag."""
-        return self.variance * jnp.exp(-0.5 * jnp.sum((tau / self.lengthscale) ** 2, axis=-1))
+        rate = jnp.broadcast_to(1 / self.lengthscale**2, tau.shape[-1:])
+        return self.variance * jnp.exp(-0.5 * (tau**2 @ rate))  # a product, whose gradient is one; see `lags`
 
     def density(self, w: Float[Array, "m D"]) -> Float[Array, " m"]:
         """A Gaussian of standard deviation `1 / (2 pi l)`."""

@@ -9,11 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import erfc, gammaln
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, Inexact
 
 from harmix.likelihoods.base import Likelihood, entry, first_bad
-from harmix.likelihoods.quadrature import LOG_SQRT_2PI, nonnegative
+from harmix.likelihoods.probit import log_ndtr
+from harmix.likelihoods.quadrature import nonnegative
 from harmix.parameters import parameter, positive
 
 
@@ -231,25 +232,6 @@ def numbers(y: Any, must: str, remedy: str) -> Any:
     if not isinstance(y, jax.Array) and np.asarray(y).dtype.kind in "OUS":
         raise ValueError(f"{must}, got the label {np.asarray(y).ravel()[0]!r}; encode it first: {remedy}.")
     return y
-
-
-def log_ndtr(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """`log Phi(x)`, accurate with its first derivatives from -1e150 to inf.
-
-    `jax.scipy.special.log_ndtr` has an error of 4e-9 in the slope at -20, where its asymptotic series starts
-    with too few terms.
-    """
-    far = x < -20
-    near = jnp.where(far, -20.0, x)
-    right = near > 0
-    tail = 0.5 * erfc(jnp.abs(near) / math.sqrt(2))
-    close = jnp.where(right, jnp.log1p(-tail), jnp.log(jnp.where(right, 1.0, tail)))
-    # Phi(x) = exp(-x^2/2) / (-x sqrt(2 pi)) (1 - 1/x^2 + 3/x^4 - 15/x^6 + ...)
-    away = jnp.where(far, x, -20.0)
-    inverse_square, series = 1 / away**2, jnp.zeros_like(x)
-    for k in range(9, 0, -1):
-        series = -(2 * k - 1) * inverse_square * (1 + series)
-    return jnp.where(far, -0.5 * away**2 - jnp.log(-away) - LOG_SQRT_2PI + jnp.log1p(series), close)
 
 
 class Poisson(Likelihood):
