@@ -73,8 +73,16 @@ def _expectation_jvp(fn: Integrand, primals: Any, tangents: Any) -> tuple[Array,
     args, mean, variance, rule = primals
     d_args, d_mean, d_variance, _ = tangents
     bundle = (args, mean, variance, rule.width)
-    tangent = d_mean * expectation(_in_mean(fn), bundle, mean, variance, rule)
-    tangent += d_variance * expectation(_in_variance(fn), bundle, mean, variance, rule)
+
+    def of(*derivatives: Integrand) -> Callable[[], tuple[Array, ...]]:
+        return lambda: tuple(expectation(derivative, bundle, mean, variance, rule) for derivative in derivatives)
+
+    # As a rule no Gaussian is wide, and then the function itself need not be evaluated.
+    any_wide = jnp.any(variance > rule.width**2)
+    in_mean, in_variance = jax.lax.cond(
+        any_wide, of(_in_mean(fn), _in_variance(fn)), of(_in_mean(fn, narrow=True), _in_variance(fn, narrow=True))
+    )
+    tangent = d_mean * in_mean + d_variance * in_variance
     if jax.tree.leaves(args):
         tangent += expectation(_in_args(fn), (args, d_args), mean, variance, rule)
     return expectation(fn, args, mean, variance, rule), tangent
@@ -92,20 +100,24 @@ def _in_args(fn: Integrand) -> Integrand:
     return derivative
 
 
-def _in_mean(fn: Integrand) -> Integrand:
+def _in_mean(fn: Integrand, *, narrow: bool = False) -> Integrand:
     def derivative(bundle: Any, f: Array) -> Array:
         args, mean, variance, width = bundle
+        if narrow:
+            return _slope(fn, args)(f)
         wide, v = _wide(variance, width)
         return jnp.where(wide, fn(args, f) * (f - mean[..., None]) / v, _slope(fn, args)(f))
 
     return derivative
 
 
-def _in_variance(fn: Integrand) -> Integrand:
+def _in_variance(fn: Integrand, *, narrow: bool = False) -> Integrand:
     def derivative(bundle: Any, f: Array) -> Array:
         args, mean, variance, width = bundle
-        wide, v = _wide(variance, width)
         curvature = jax.jvp(_slope(fn, args), (f,), (jnp.ones_like(f),))[1]
+        if narrow:
+            return 0.5 * curvature
+        wide, v = _wide(variance, width)
         return 0.5 * jnp.where(wide, fn(args, f) * ((f - mean[..., None]) ** 2 / v - 1) / v, curvature)
 
     return derivative
