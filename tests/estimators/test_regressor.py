@@ -1,6 +1,7 @@
 """The regressor speaks the user's units, learns further without the old data, and comes back from a file as it was."""
 
 import copy
+import dataclasses
 import json
 import pickle
 import subprocess
@@ -62,6 +63,19 @@ def test_the_table_of_components_is_in_the_units_of_the_user(fitted):
     assert table["frequencies"][0] == pytest.approx(0.9, abs=0.05)
     assert table["centre"].between(-1, 7).all()
     assert 0.1 < table["power"].sum() < 3
+
+
+def test_the_table_says_how_fast_frequencies_rise_where_they_do(fitted):
+    chirping = copy.copy(fitted)
+    kernel = fitted.result_.kernel
+    parts = kernel.centers, kernel.windows, kernel.lengthscales, -kernel.frequencies, kernel.weights
+    kernel = hx.kernels.HarmonizableMixture(*parts, rates=[[0.3]])
+    chirping.result_ = dataclasses.replace(fitted.result_, kernel=kernel)
+    table = chirping.components_
+    assert list(table)[-1] == "rate"
+    # Rising at w < 0 is falling at -w, which is the same to a real process.
+    falling = table["frequencies"] > 0
+    np.testing.assert_allclose(table["rate"][falling], -0.3 / fitted.x_scale_[0] ** 2)
 
 
 def test_units_do_not_matter(fitted):

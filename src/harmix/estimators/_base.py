@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import warnings
 from os import PathLike
@@ -32,7 +33,7 @@ class ExtrapolationWarning(UserWarning):
     """Predictions were asked for where no component of the model reaches: they fall back to the mean of the data."""
 
 
-class HarmonizableGP(BaseEstimator):
+class HarmonizableGP(BaseEstimator, abc.ABC):
     """What is common to regressor and classifier; not for use by itself.
 
     After `fit`, inference is in terms of `(x - x_shift_) / x_scale_` of the columns that vary.
@@ -124,19 +125,25 @@ class HarmonizableGP(BaseEstimator):
             frequencies   cycles per unit of X; a tuple where a component has several
             power         variance of the signal at the centre, in squared units of y
             lengthscale   over which its oscillations keep their phase
+            rate          by how much its frequencies rise with each unit of X around the centre; only where some component's do
 
-        With several input columns there is a centre, width, frequency and lengthscale for each: "centre[x0]", ...
+        With several input columns there is a centre, width, frequency, lengthscale and rate for each: "centre[x0]", ...
         """
         check_is_fitted(self)
         import pandas as pd
 
-        centers, windows, lengthscales, frequencies, powers = _components(self._kernel)
+        centers, windows, lengthscales, frequencies, powers, rates = _components(self._kernel)
         names, clocks = self._names(), self._used_clocks()
-        signs = np.sign(frequencies[..., :1]) if self._kernel.real else 1.0  # w and -w are the same to a real process
-        frequencies = frequencies * np.where(signs == 0, 1.0, signs)
-        table: dict[str, Any] = {"centre": [], "width": [], "frequencies": [], "power": [], "lengthscale": []}
+        signs = (
+            np.sign(frequencies[..., :1]) if self._kernel.real else np.ones((1, 1, 1))
+        )  # w and -w are the same to a real process
+        signs = np.where(signs == 0, 1.0, signs)
+        frequencies, rates = frequencies * signs, rates * signs[:, 0]
+        wanted = ("centre", "width", "frequencies", "power", "lengthscale") + (
+            ("rate",) if self._kernel.rates is not None else ()
+        )
         columns = {}
-        for what in table:
+        for what in wanted:
             if what == "power":
                 columns[what] = powers * self._power_scale()
                 continue
@@ -148,6 +155,8 @@ class HarmonizableGP(BaseEstimator):
                 elif what == "frequencies":
                     each = frequencies[:, :, d] / s
                     values = each[:, 0] if each.shape[1] == 1 else [tuple(map(float, row)) for row in each]
+                elif what == "rate":
+                    values = rates[:, d] / s**2
                 else:
                     values = s * (windows if what == "width" else lengthscales)[:, d]
                 columns[label] = values
@@ -208,9 +217,9 @@ class HarmonizableGP(BaseEstimator):
         attrs = {"long_name": "expected Wigner-Ville distribution"}
         return xr.DataArray(stacked, self._with_classes(coords), dims, "wigner", attrs)
 
+    @abc.abstractmethod
     def _posteriors(self) -> list[Any]:
         """Of the latent processes."""
-        raise NotImplementedError
 
     def _picture(self, times: Any, frequencies: Any) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
         """Scaled times, frequencies in the user's units, and labelled coordinates."""
@@ -240,8 +249,8 @@ class HarmonizableGP(BaseEstimator):
 
     def _band(self) -> float:
         """The frequency above which the spectrum of every component of some power has fallen off."""
-        _, windows, lengthscales, frequencies, powers = _components(self._kernel)
-        deviation = np.sqrt(1 / (8 * np.pi**2 * windows**2) + 1 / (4 * np.pi**2 * lengthscales**2))
+        _, windows, lengthscales, frequencies, powers, rates = _components(self._kernel)
+        deviation = np.sqrt(1 / (8 * np.pi**2 * windows**2) + 1 / (4 * np.pi**2 * lengthscales**2) + (rates * windows / 3) ** 2)
         reach = np.max(np.abs(frequencies), axis=(1, 2)) + 3 * np.max(deviation, axis=1)
         return float(np.max(reach[powers > 1e-3 * np.max(powers)]) / self.x_scale_[0])
 
@@ -300,8 +309,9 @@ def _to_jax(leaf: Any) -> Any:
 
 
 def _components(kernel: HarmonizableMixture) -> tuple[np.ndarray, ...]:
-    """Centres, windows, lengthscales `(P, D)`, frequencies `(P, Q, D)` and powers `(P,)`, shared ones repeated."""
+    """Centres, windows, lengthscales `(P, D)`, frequencies `(P, Q, D)`, powers `(P,)` and rates `(P, D)`, shared ones repeated."""
     P = len(kernel.centers)
-    parts = kernel.centers, kernel.windows, kernel.lengthscales, kernel.frequencies, kernel.weights
-    *rest, weights = (np.broadcast_to(a, (P, *np.shape(a)[1:])) for a in parts)
-    return (*rest, np.real(np.trace(weights, axis1=1, axis2=2)))
+    rates = np.zeros((1, kernel.centers.shape[1])) if kernel.rates is None else kernel.rates
+    parts = kernel.centers, kernel.windows, kernel.lengthscales, kernel.frequencies, kernel.weights, rates
+    *rest, weights, rates = (np.broadcast_to(a, (P, *np.shape(a)[1:])) for a in parts)
+    return (*rest, np.real(np.trace(weights, axis1=1, axis2=2)), rates)

@@ -17,16 +17,13 @@ from harmix.datasets import Dataset, make_chirp
 from harmix.experiments import baselines
 from harmix.experiments._output import BLUE, INK, ORANGE, VERMILION, prepare, save_json, save_picture, style
 from harmix.experiments.solar import scores
-from harmix.learning.fit import fit
+from harmix.learning.fit import FitResult, fit
 from harmix.learning.initialize import periodogram, record_of
 from harmix.summary import Summary
 
 KINDS = ("linear", "quadratic", "crossing", "jump", "burst")
 POINTS = 300
 TIMES, FREQUENCIES = np.linspace(0.25, 9.75, 96), np.linspace(0.1, 6.0, 160)
-# The posterior's ridge is that of its Wigner distribution smoothed by the one of a Gaussian window (its spectrogram) of this width:
-# on its own, a Wigner distribution has interference between a line and itself across a gap.
-SMOOTHING = 0.5
 # Standard deviations of the windows that the periodogram may have.
 WIDTHS = (0.25, 0.4, 0.6, 0.9, 1.4)
 MIXTURE, STARTS = 5, 5
@@ -46,8 +43,26 @@ def ridge_error(ridge: np.ndarray, data: Dataset) -> float:
 
 
 def ridge_of(power: Any) -> np.ndarray:
-    """The frequency of the largest power at each time, from `(T, F)`."""
-    return FREQUENCIES[np.argmax(power, axis=1)]
+    """The frequency of the largest power at each time, from `(T, F)`: the top of the parabola through the logarithms of the largest
+    and its neighbours, since `FREQUENCIES` are farther apart than the errors.
+
+    Example:
+        >>> power = np.exp(-((FREQUENCIES - 2.01) ** 2) / 0.02)
+        >>> bool(abs(ridge_of(power[None])[0] - 2.01) < 1e-9)
+        True
+    """
+    top = np.clip(np.argmax(power, axis=1), 1, len(FREQUENCIES) - 2)
+    before, at, after = (np.log(np.asarray(power)[np.arange(len(top)), top + i] + 1e-300) for i in (-1, 0, 1))
+    curvature = before - 2 * at + after
+    shift = np.where(curvature < 0, 0.5 * (before - after) / np.where(curvature < 0, curvature, 1.0), 0.0)
+    return FREQUENCIES[top] + np.clip(shift, -1, 1) * (FREQUENCIES[1] - FREQUENCIES[0])
+
+
+def smoothing(found: FitResult) -> float:
+    """The window through which the posterior is seen, by the rule that estimators have: half a typical component's, at most a tenth
+    of the record. (On its own, a Wigner distribution has interference between a line and itself across a gap.)
+    """
+    return min(float(np.median(np.asarray(found.kernel.windows))) / 2, 1.0)
 
 
 def one(kind: str, seed: int) -> dict[str, Any]:
@@ -55,10 +70,11 @@ def one(kind: str, seed: int) -> dict[str, Any]:
     data = make_chirp(POINTS, kind=kind, random_state=seed)
     X, y, Z, truth = data.data[data.train], data.target[data.train], data.data[data.test], data.target[data.test]
     began = time.perf_counter()
-    posterior = fit((X, y), random_state=seed).posterior
+    found = fit((X, y), random_state=seed)
+    posterior = found.posterior
     seconds = time.perf_counter() - began
     mean, variance = posterior.mean(Z), posterior.variance(Z)
-    ridge = ridge_of(posterior.spectrogram(TIMES, FREQUENCIES, SMOOTHING).mean)
+    ridge = ridge_of(posterior.spectrogram(TIMES, FREQUENCIES, smoothing(found)).mean)
     starts = baselines.spectral_mixture_starts(X, y, MIXTURE, STARTS, np.random.default_rng(seed))
     stationary = baselines.learn(starts, None, 0.1 * float(np.var(y)), X, y).posterior
     record = record_of(Summary.exact(X, y))
