@@ -36,7 +36,7 @@ FREQUENCY_START = 0.2
 FIRST_STAGE, FINALISTS, HOPELESS = 100, 4, 15.0
 # Kernels are climbed with so many inducing frequencies for each component, then again with all: a q(u) over many is slow to move,
 # and what it has not reached yet leads the kernel astray.
-FEW = 4
+FEW = 2
 
 
 class MixturePrior(eqx.Module):
