@@ -91,7 +91,7 @@ NOT_MODELS = {
     "one byte short": (lambda m: pack(m)[:-1], "is damaged"),
     "arrays of somebody else": (lambda m: npz(a=np.ones(3)), "no header.json.*give a file written by harmix.save"),
     "another format": (header(format="scipy"), "header does not say so"),
-    "a newer format": (header(version=4, model={"type": "Quantum"}, extra=1), r"newer harmix \(format 4\); upgrade harmix"),
+    "a newer format": (header(version=5, model={"type": "Quantum"}, extra=1), r"newer harmix \(format 5\); upgrade harmix"),
     "no version": (header(version="2"), "no valid format version"),
     "version 0": (header(version=0), "no valid format version"),
     "version true": (header(version=True), "no valid format version"),

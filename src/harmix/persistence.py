@@ -167,17 +167,16 @@ def _from_2(header: dict[str, Any]) -> dict[str, Any]:
 def _from_3(header: dict[str, Any]) -> dict[str, Any]:
     """Format 3 knew no chirps: mixtures get rates, which are None."""
 
-    def without_chirps(node: Any) -> Any:
+    nodes = [header.get("model")]  # a list, not calls: nobody has checked how deep the model is nested
+    while nodes:
+        node = nodes.pop()
         if isinstance(node, list):
-            return [without_chirps(value) for value in node]
-        if not isinstance(node, dict):
-            return node
-        new = {key: without_chirps(value) for key, value in node.items()}
-        if node.get("type") == "HarmonizableMixture" and isinstance(new.get("fields"), dict):
-            new["fields"].setdefault("rates", None)
-        return new
-
-    return header | {"version": 4, "model": without_chirps(header.get("model"))}
+            nodes.extend(node)
+        elif isinstance(node, dict):
+            if node.get("type") == "HarmonizableMixture" and isinstance(node.get("fields"), dict):
+                node["fields"].setdefault("rates", None)
+            nodes.extend(node.values())
+    return header | {"version": 4}
 
 
 # From the version that is the key to the next. They run before anything has been checked but the version.

@@ -128,7 +128,6 @@ def families(narrow=1.0, P=2):
             "full windows and lags": fourier(imaginary=True, full=True),
             "complex process, full": fourier(real=False, imaginary=True, full=True),
             "chirping": fourier(imaginary=True, chirping=True),
-            "chirping, real weights, full": fourier(chirping=True, full=True),
             "chirping, complex process": fourier(real=False, imaginary=True, chirping=True),
             "one frequency, shared windows": fourier(Q=1, shared=True),
             "term of a sum": fourier(wrap=with_smooth_rest),

@@ -311,7 +311,6 @@ FAMILIES = {
         "shared": mixture(shared=True),
         "complex": mixture(real=False, imaginary=True),
         "chirping": mixture(imaginary=True, chirping=True),
-        "chirping, shared": mixture(chirping=True, shared=True),
         "chirping, complex, full": mixture(real=False, imaginary=True, full=True, chirping=True),
         "complex full from spectral": mixture_from_spectral(full=True, real=False),
     },

@@ -35,7 +35,6 @@ GENERALIZED_DENSITY = [
     "HarmonizableMixture shared",
     "HarmonizableMixture complex",
     "HarmonizableMixture chirping",
-    "HarmonizableMixture chirping, shared",
     "HarmonizableMixture chirping, complex, full",
     "HarmonizableMixture complex full from spectral",
     "HarmonizableMixtureProduct real",

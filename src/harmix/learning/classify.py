@@ -34,9 +34,9 @@ FREQUENCY_START = 0.2
 # Restarts climb so far each; then `FINALISTS` of them go on. Predictions average over those that end within `HOPELESS` nats of
 # the best: one optimum is surer of its boundary than the data are.
 FIRST_STAGE, FINALISTS, HOPELESS = 100, 4, 15.0
-# Kernels are climbed with so many inducing frequencies for each component, then again with all: a q(u) over many is slow to move,
-# and what it has not reached yet leads the kernel astray.
-FEW = 2
+# Kernels are climbed with so many inducing frequencies in all components, then again with all of them: a q(u) over many is slow to
+# move, and what it has not reached yet leads the kernel astray.
+FEW = 8
 
 
 class MixturePrior(eqx.Module):
@@ -307,7 +307,7 @@ def fit_classifier(
 
     fits: list[VariationalFit] = []
     first = min(FIRST_STAGE, max_iterations) if n_restarts > FINALISTS else max_iterations
-    few = min(FEW, n_inducing) if inducing == "frequencies" else n_inducing
+    few = min(max(2, FEW // n_components), n_inducing) if inducing == "frequencies" else n_inducing
     rngs = [np.random.default_rng([random_state, i]) for i in range(n_restarts)]
     for i, rng in enumerate(rngs):
         start = initial_classifier((used - shift) / spread, P=n_components, Q=n_frequencies, M=few, seed=rng, inducing=inducing)

@@ -173,7 +173,7 @@ class Bernoulli(Likelihood):
 
     Example:
         >>> import harmix as hx
-        >>> float(hx.likelihoods.Bernoulli("probit").predict([0.0], [3.0])[0][0])
+        >>> round(float(hx.likelihoods.Bernoulli("probit").predict([0.0], [3.0])[0][0]), 12)
         0.5
     """
 
