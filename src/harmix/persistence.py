@@ -166,7 +166,6 @@ def _from_2(header: dict[str, Any]) -> dict[str, Any]:
 
 def _from_3(header: dict[str, Any]) -> dict[str, Any]:
     """Format 3 knew no chirps: mixtures get rates, which are None."""
-
     nodes = [header.get("model")]  # a list, not calls: nobody has checked how deep the model is nested
     while nodes:
         node = nodes.pop()

@@ -283,6 +283,8 @@ def fit_classifier(
     likelihood = Bernoulli("logit") if likelihood is None else likelihood
     if not isinstance(n_restarts, int) or isinstance(n_restarts, bool) or n_restarts < 1:
         raise ValueError(f"n_restarts must be a positive integer, got {n_restarts!r}.")
+    if not isinstance(n_components, int) or isinstance(n_components, bool) or n_components < 1:
+        raise ValueError(f"P must be a positive integer, got {n_components!r}.")
     X = np.asarray(points("X", X))
     used = X[np.asarray(checked_weights(weights, len(X))) > 0]
     shift, spread = np.mean(used, axis=0), spread_of(used)
